@@ -40,8 +40,7 @@ struct nn_params {
     struct quant_multiplier m[3];   /* ADD: in 0, in 1, out; MUL, MEAN: [0] is out; SOFTMAX: [0] */
     int32_t count;                  /* SUM/FINISH: elements summed; ADD: left shift; SOFTMAX: diff_min */
     uint16_t in_h, in_w, out_h, out_w; /* RESIZE: the whole maps */
-    uint16_t c_offset;              /* first input channel of a group, see groups in the emitter */
-    uint16_t reserved[9];
+    uint16_t reserved[8];
 };
 _Static_assert(sizeof(struct nn_params) == 96, "nn_params is part of the fragment format");
 
