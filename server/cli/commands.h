@@ -1,0 +1,15 @@
+/* The subcommands, in the order `shoal help` shows them: X(function, "name", "usage", "summary"). The
+ * function stands in server/cli/<name>.c. */
+#ifndef SHOAL_SERVER_CLI_COMMANDS_H
+#define SHOAL_SERVER_CLI_COMMANDS_H
+
+#include "server/cli/cli.h"
+
+#define CLI_COMMANDS(X) X(cli_version, "version", "[--json]", "the version of this program")
+
+#define CLI_DECLARE(function, name, usage, summary) \
+    int function(const struct cli_command *self, int argc, char **argv);
+CLI_COMMANDS(CLI_DECLARE)
+#undef CLI_DECLARE
+
+#endif
