@@ -42,7 +42,7 @@ struct conduct_table {
     uint32_t n_transfers;
     struct conduct_exchange *exchanges;
     uint32_t n_exchanges;
-    uint8_t (*fragments)[WIRE_HASH_BYTES]; /* of party p at [p - 1] */
+    uint8_t (*fragments)[WIRE_HASH_BYTES]; /* of party p at [p - 1]; all zero: it has no work and gets no RUN */
     double predicted_ms;     /* deadlines are 4 times this, at least 1 s */
 };
 
