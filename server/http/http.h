@@ -89,8 +89,6 @@ int http_fail_status(struct http_exchange *exchange, enum status status, const c
     __attribute__((format(printf, 3, 4)));
 int http_set_header(struct http_exchange *exchange, const char *name,
                     const char *value); /* both are copied */
-/* {"error":{"code","message","detail":{...}}} */
-json_t *http_error_json(const struct error *error);
 
 /* Finishes an exchange whose handler returned HTTP_PENDING; the answer has been set. */
 void http_finish(struct http_exchange *exchange);
