@@ -35,7 +35,7 @@ struct nn_params {
     int16_t act_lo, act_hi;         /* clamp of the output */
     uint16_t multiplier;            /* DW: output channels an input channel */
     uint16_t flags;                 /* enum nn_flag */
-    uint16_t perm[3];               /* COPY: output axis i is input axis perm[i] (0 h, 1 w, 2 c) */
+    uint16_t perm[3];               /* COPY: output axis i is input axis perm[i] (0 h, 1 w, 2 c); zeros: none moves */
     uint16_t reduce;                /* SUM: bit 0 h, bit 1 w, bit 2 c are summed over */
     struct quant_multiplier m[3];   /* ADD: in 0, in 1, out; MUL, MEAN: [0] is out; SOFTMAX: [0] */
     int32_t count;                  /* SUM/FINISH: elements summed; ADD: left shift; SOFTMAX: diff_min */
@@ -90,6 +90,7 @@ void nn_finish_s8(const struct nn_params *p, const struct nn_weights *w, const s
                   const struct nn_out *out);
 /* `bcast`: the second input is 1x1xc or 1x1x1 (bcast_c false): its one row is rows[0]. */
 enum nn_bcast { NN_BCAST_NONE, NN_BCAST_PIXEL /* 1x1xc */, NN_BCAST_SCALAR /* 1x1x1 */ };
+/* A negative mantissa of m[1] subtracts the second input, scaled by the magnitude (SUB; exact also for ties). */
 void nn_add_s8(const struct nn_params *p, const struct nn_in *a, const struct nn_in *b, enum nn_bcast bcast,
                const struct nn_out *out);
 void nn_mul_s8(const struct nn_params *p, const struct nn_in *a, const struct nn_in *b, enum nn_bcast bcast,

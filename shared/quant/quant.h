@@ -17,6 +17,9 @@ struct quant_multiplier {
 /* From a real number 0 <= x < 2^30: round(frexp mantissa * 2^31), carried; shifts below -31 give zero. */
 struct quant_multiplier quant_multiplier(double x);
 
+/* MEAN: the multiplier `scale` (input scale / output scale) with 1 / count folded in as TensorFlow Lite folds it. */
+struct quant_multiplier quant_mean_multiplier(double scale, int32_t count);
+
 /* Saturating rounding doubling high multiply; rounding divide by 2^exponent, half away from zero. */
 int32_t quant_doubling_high(int32_t a, int32_t b);
 int32_t quant_rounding_shift(int32_t x, int32_t exponent);
@@ -42,6 +45,7 @@ struct quant_io {
     int32_t out_zero_point;
 };
 void quant_table_requantize(struct quant_io io, int32_t lo, int32_t hi, int8_t table[256]); /* also RELU, RELU6 */
+/* Output scale 1/256 and zero point -128, whatever `io` says of the output. */
 void quant_table_logistic(struct quant_io io, int8_t table[256]);
 
 #endif
