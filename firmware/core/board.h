@@ -1,9 +1,21 @@
 /*
- * The board: everything a worker does, on any hardware. Session over a transport, fragment store over a flash,
- * walker, life signs. No malloc, no OS, no I/O of its own: hardware stands behind structs of functions.
+ * The board: everything a worker does, on any hardware. Session over a transport, fragment store over a
+ * flash, walker, life signs. No malloc, no OS, no I/O of its own: hardware stands behind structs of
+ * functions.
  *
- * A port owns `struct board`, gives it memory, and calls board_poll() in a loop; board_poll does a bounded piece of
- * work (at most one kernel call) and returns how long the port may sleep.
+ * A port owns `struct board` (about 60 KB: not on a stack), gives it memory, establishes the authenticated
+ * link, calls board_connected(), and then board_poll() in a loop. board_poll does a bounded piece of work (at
+ * most one kernel call, or 64 KB of hashing) and says how long the port may sleep. One thread.
+ *
+ *     board_init(&board, &config);
+ *     for (;;) {
+ *         connect, handshake                         the port's; before there is a certificate: enrol.h
+ *         board_connected(&board);
+ *         while (board_poll(&board, &sleep_us) == 0)
+ *             sleep at most sleep_us, less when the link is readable and board_wants_read(), or writable and
+ *             board_wants_write()
+ *         close the link; board_disconnected(&board); back off
+ *     }
  */
 #ifndef SHOAL_FIRMWARE_CORE_BOARD_H
 #define SHOAL_FIRMWARE_CORE_BOARD_H
@@ -11,8 +23,17 @@
 #include "shared/vm/vm.h"
 #include "shared/wire/wire.h"
 
-/* An established, authenticated byte stream (TLS under it). recv and send return bytes moved, 0 for "not now", or
- * a negative status when the link is gone. `send` takes whole frames: all of it or 0. */
+enum {
+    BOARD_SLOTS_MAX =
+        256, /* receives posted and sends queued at once, each; a fragment that wants more FAILs */
+    BOARD_TIMES_MAX = 216, /* as DONE carries */
+    BOARD_FRAGMENTS_MAX = 64,
+    BOARD_FRAME_ROOM = WIRE_FRAME_MAX
+};
+
+/* An established, authenticated byte stream (TLS under it). recv and send return bytes moved, 0 for "not
+ * now", or a negative status when the link is gone. `send` takes whole frames: all of it or 0 (then it is
+ * called again with the same bytes); one call is one TLS record. */
 struct board_transport {
     void *context;
     int32_t (*send)(void *context, const uint8_t *bytes, uint32_t n);
@@ -21,30 +42,182 @@ struct board_transport {
 
 struct board_clock {
     void *context;
-    uint64_t (*now_us)(void *context);
+    uint64_t (*now_us)(void *context); /* monotonic, since reset */
 };
 
-/* Where fragments last. An image that `commit` accepted is readable at the pointer `find` gives until it is removed.
- * All return 0 or a negative status. */
+/* Where fragments last. An image that `commit` accepted is readable at the pointer `find` gives until it is
+ * removed. All return 0 or a negative status. */
 struct board_store {
     void *context;
+    /* *bytes is aligned to 16. STATUS_NOT_FOUND. */
     int (*find)(void *context, const uint8_t hash[WIRE_HASH_BYTES], const uint8_t **bytes, uint32_t *size);
-    /* Opens (or reopens after a broken push) an image of `size` bytes; *valid is how many leading bytes are there. */
+    /* Opens (or reopens after a broken push) an image of `size` bytes; *valid is how many leading bytes are
+     * there. STATUS_FLASH_FULL. Another image that was being written is dropped. May take seconds on real
+     * flash; a port then keeps the link alive from inside. */
     int (*begin)(void *context, const uint8_t hash[WIRE_HASH_BYTES], uint32_t size, uint32_t *valid);
-    int (*write)(void *context, uint32_t offset, const uint8_t *bytes, uint32_t n);
+    int (*write)(void *context, uint32_t offset, const uint8_t *bytes,
+                 uint32_t n);                                                /* offsets rise, no gaps */
     int (*read)(void *context, uint32_t offset, uint8_t *bytes, uint32_t n); /* of the image being written */
     int (*commit)(void *context); /* checks the hash of the whole image: STATUS_HASH_MISMATCH drops it */
-    int (*remove)(void *context, const uint8_t hash[WIRE_HASH_BYTES]);
+    int (*remove)(void *context, const uint8_t hash[WIRE_HASH_BYTES]); /* held or being written */
     /* The i-th image held, 0.. ; STATUS_NOT_FOUND past the last. */
     int (*list)(void *context, uint32_t i, uint8_t hash[WIRE_HASH_BYTES], uint32_t *size);
     uint32_t (*capacity)(void *context);
     uint32_t (*used)(void *context);
 };
 
+/* What the server may ask for beyond fragments, and what only the port knows. Every function may be NULL. */
+struct board_hooks {
+    void *context;
+    void (*reboot)(void *context);                     /* called when the link is drained; may not return */
+    void (*identify)(void *context, uint32_t seconds); /* blink */
+    int (*configure)(void *context, const char *name); /* keep the new name */
+    /* DO renew: make a certificate request; the board sends it as ENROL. 0 or a negative status. */
+    int (*renew)(void *context, struct wire_enrol *enrol);
+    void (*certificate)(void *context, const struct wire_cert *cert); /* the answer to it */
+    void (*welcome)(void *context,
+                    const struct wire_welcome *welcome); /* set the wall clock, keep the name */
+    uint32_t (*free_bytes)(void *context);
+    int16_t (*temperature)(void *context); /* tenths of a degree, WIRE_NO_TEMPERATURE */
+    uint32_t (*stack_high_water)(void *context);
+    void (*log)(void *context, uint8_t level, const char *text); /* everything that is logged, also locally */
+};
+
 struct board_region {
-    const char *name;      /* "arena", "weights", "network", "stack" */
+    const char *name; /* "arena", "weights", "network", "stack" */
     uint32_t bytes;
     uint32_t high_water;
 };
+
+/* Given at the start; pointers must stay valid. The arena lies whole in one region, aligned to 16. */
+struct board_config {
+    struct board_transport transport;
+    struct board_clock clock;
+    struct board_store store;
+    struct board_hooks hooks;
+    uint8_t kind;     /* enum wire_kind */
+    const char *name; /* wish, "" none */
+    const char *firmware;
+    const char *reset_reason;
+    uint64_t clock_hz;
+    uint32_t flash_erase_bytes;
+    uint8_t *arena;
+    uint32_t arena_bytes;
+    uint8_t *resident; /* RAM for resident weights, aligned to 16; NULL: none */
+    uint32_t resident_bytes;
+    struct board_region regions[8]; /* "arena" and "weights" high water are filled in by the board */
+    uint32_t n_regions;
+};
+
+/* Everything below is private to firmware/core; a port only gives the memory. */
+
+/* SHA-256 in progress (firmware/core/sha256.c). */
+struct board_sha256 {
+    uint32_t state[8];
+    uint64_t bytes;
+    uint8_t block[64];
+};
+
+/* One posted receive or queued send and how far it is. */
+struct board_slot {
+    struct vm_slot slot;
+    uint32_t at; /* bytes of slot.bytes that are done */
+    uint32_t rank;
+    uint16_t id; /* of the transfer, on the link */
+    uint8_t carry[4];
+};
+
+struct board_queue {
+    struct board_slot slots[BOARD_SLOTS_MAX]; /* a ring for sends; a dense list for posts */
+    uint32_t first, n;
+};
+
+struct board_times {
+    uint16_t layer;
+    uint32_t start_us, computing_us, waiting_us, moving_us;
+};
+
+/* A RUN: what it names. */
+struct board_run {
+    uint32_t inference; /* 0: none */
+    uint8_t fragment[WIRE_HASH_BYTES];
+};
+
+enum board_run_state { BOARD_RUN_NONE, BOARD_RUN_LOADING, BOARD_RUN_WALKING, BOARD_RUN_DRAINING };
+
+/* A piece of slow work on fragments: pull one, or verify and load one. */
+enum board_job { BOARD_JOB_NONE, BOARD_JOB_PULL, BOARD_JOB_ECHO, BOARD_JOB_LOAD };
+
+struct board {
+    struct board_config config;
+    /* link */
+    bool connected, hello_sent;
+    int dead;                      /* negative status: the link must be closed */
+    uint64_t received_us, beat_us; /* when the last byte came, the last BEAT went */
+    uint8_t tx[BOARD_FRAME_ROOM], rx[BOARD_FRAME_ROOM];
+    uint32_t tx_n;     /* frame that waits for the transport, 0: none */
+    uint32_t rx_n;     /* bytes of the frame so far */
+    uint32_t rx_taken; /* payload bytes of a DATA frame already put away */
+    struct wire_header rx_header;
+    bool parked; /* the frame in rx waits for its receive to be posted */
+    uint32_t probe_bytes;
+    /* answers due; each is encoded when the link can take it */
+    bool due_hello, due_done, due_failed, due_want, due_have, due_echo, due_log, due_enrol, due_reboot;
+    uint32_t due_aborted[4];
+    uint32_t n_due_aborted;
+    uint16_t echo_probe;
+    uint32_t echo_bytes;
+    uint32_t failed_inference, done_inference;
+    struct wire_failed failed;
+    struct wire_have have;
+    struct wire_want want;
+    struct wire_log log;
+    /* runs */
+    enum board_run_state run_state;
+    struct board_run current, waiting;
+    uint32_t last_run, ended; /* highest inference seen; highest that ended */
+    struct vm vm;
+    struct board_queue posts, sends;
+    struct board_times times[BOARD_TIMES_MAX];
+    uint32_t n_times, last_time;
+    uint64_t run_us, mark_us; /* when the run began; up to when time is booked */
+    uint64_t carry_waiting_us, carry_moving_us;
+    uint64_t pumped_us; /* spent moving since mark_us */
+    uint64_t sent_bytes, got_bytes;
+    uint32_t arena_high_water; /* since reset */
+    /* fragments */
+    struct fragment loaded;
+    uint8_t loaded_hash[WIRE_HASH_BYTES];
+    bool is_loaded;
+    uint8_t verified[BOARD_FRAGMENTS_MAX][WIRE_HASH_BYTES]; /* hashed since reset */
+    uint32_t n_verified;
+    enum board_job job;
+    uint8_t job_hash[WIRE_HASH_BYTES];
+    uint32_t job_size, job_valid, job_copied, job_front; /* front: bytes before the weights, 0: not known */
+    uint32_t job_wanted_end;                             /* end of the WANT on its way, 0: none */
+    bool job_answer;                                     /* answer with HAVE when it ends */
+    struct board_sha256 sha;
+    uint32_t sha_at;
+    /* calibration */
+    bool calibrate;
+    uint32_t calibrations, calibration_bytes, calibration_us;
+};
+
+/* Runs nothing yet. 0, or STATUS_INVALID_ARGUMENT for a missing function, an unaligned arena or resident RAM,
+ * or an arena that is not one of the regions. */
+int board_init(struct board *board, const struct board_config *config);
+/* A new link is up: HELLO goes out first. What was running before is forgotten; a broken push goes on where
+ * it was. */
+void board_connected(struct board *board);
+/* The link is gone. */
+void board_disconnected(struct board *board);
+/* A bounded piece of work. 0, and *sleep_us says how long the port may sleep when nothing happens on the link
+ * (0: call again at once); or a negative status: close the link. Reasons: the transport's own, STATUS_OFFLINE
+ * (the server was silent for 20 s), STATUS_WIRE_*, STATUS_CERTIFICATE_REVOKED. */
+int board_poll(struct board *board, uint32_t *sleep_us);
+bool board_wants_read(const struct board *board);  /* false while a frame waits for its receive */
+bool board_wants_write(const struct board *board); /* a frame waits for the transport */
+/* Measures K_1 now: runs the calibration fragment in the (idle) arena. 0 or a negative status. */
+int board_calibrate(struct board *board);
 
 #endif
