@@ -18,13 +18,14 @@ enum {
     IMPORT_IMAGE_PIXELS_MAX = 16 * 1024 * 1024
 };
 
-/* First thing in the main of every program that imports: the exit code when this process is an import child (then
- * main returns it at once), -1 otherwise. */
+/* First thing in the main of every program that imports: the exit code when this process is an import child
+ * (then main returns it at once), -1 otherwise. */
 int sandbox_child_main(int argc, char **argv);
 
-/* The model in the first `size` bytes of `fd` (offset not moved), or in memory. `name` names the graph (at most 255
- * bytes are kept). The graph is the caller's; NULL with `error` set: STATUS_MODEL_MALFORMED, _UNSUPPORTED, _LIMIT,
- * STATUS_TOO_LARGE, STATUS_IMPORT_CRASHED, STATUS_DEADLINE, STATUS_NO_MEMORY, STATUS_IO_FAILED. */
+/* The model in the first `size` bytes of `fd` (offset not moved), or in memory. `name` names the graph (at
+ * most 255 bytes are kept). The graph is the caller's; NULL with `error` set: STATUS_MODEL_MALFORMED,
+ * _UNSUPPORTED, _LIMIT, STATUS_TOO_LARGE, STATUS_IMPORT_CRASHED, STATUS_DEADLINE, STATUS_NO_MEMORY,
+ * STATUS_IO_FAILED. */
 struct graph *import_file(int fd, size_t size, const char *name, struct error *error);
 struct graph *import_bytes(const void *bytes, size_t size, const char *name, struct error *error);
 
