@@ -1,54 +1,132 @@
 # Shoal: build, test, run. `make help` lists the targets.
 #
-# Sources are found by folder (see docs/architecture.md for the layers); every tests/unit/test_*.c is a cmocka
-# program of its own. Variants live in build folders of their own: SANITIZE=1 uses build-sanitize.
+# Sources are found by folder (docs/architecture.md has the layers); every tests/unit/test_*.c is a cmocka program of
+# its own, every tests/fuzz/fuzz_*.c a fuzz target, every tools/*.c a program. Variants live in build folders of their
+# own: SANITIZE=1 uses build-sanitize, CC=clang build-clang. V=1 shows the commands.
 
 FACTS ?= ../shared
+ifeq ($(origin CC),default)
 CC = gcc
+endif
 ifdef SANITIZE
-B = build-sanitize
+B ?= build-sanitize
 VARIANT = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g -DSHOAL_SANITIZE=1
 else
-B = build
-VARIANT = -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+B ?= $(if $(findstring clang,$(CC)),build-clang,build)
+VARIANT = -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
 endif
 WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Werror
-CFLAGS += -std=c11 -D_GNU_SOURCE -I. -I$(B) $(WARN) $(VARIANT) -fPIE -MMD -MP
-LDFLAGS += -pie -Wl,-z,relro,-z,now
+COMPILE = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) $(VARIANT) -fPIE -ffile-prefix-map=$(CURDIR)=. -MMD -MP $(CFLAGS)
+LINK = $(CC) $(VARIANT) -fPIE -pie -Wl,-z,relro,-z,now,-z,noexecstack $(LDFLAGS)
 LIBS = -lmicrohttpd -lsqlite3 -ljansson -lmbedtls -lmbedx509 -lmbedcrypto -lseccomp -lpthread -lm
+MAKEFLAGS += --no-builtin-rules
+Q = $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1)')
 
 SHARED_SRC = $(wildcard shared/*/*.c)
 CORE_SRC = $(wildcard firmware/core/*.c)
 SERVER_SRC = $(wildcard server/*/*.c)
 HOST_SRC = $(wildcard firmware/port/host/*.c)
-TEST_SRC = $(wildcard tests/unit/test_*.c)
 SUPPORT_SRC = $(wildcard tests/support/*.c)
 obj = $(patsubst %.c,$(B)/%.o,$(1))
-LIB_OBJ = $(call obj,$(SHARED_SRC) $(CORE_SRC) $(SERVER_SRC))
-TESTS = $(patsubst tests/unit/%.c,$(B)/tests/%,$(TEST_SRC))
+PURE_OBJ = $(call obj,$(SHARED_SRC) $(CORE_SRC))
+LIB_OBJ = $(PURE_OBJ) $(call obj,$(SERVER_SRC)) $(B)/embedded_web.o $(B)/embedded_migrations.o
+PROGRAMS = $(B)/shoal $(if $(HOST_SRC),$(B)/shoal-board)
+TOOLS = $(patsubst tools/%.c,$(B)/%,$(wildcard tools/*.c))
+TESTS = $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+FUZZERS = $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-all: $(B)/shoal $(B)/shoal-board
+all: $(PROGRAMS) $(TOOLS)                     ## the server and command line (build/shoal), the host board (build/shoal-board)
 
-$(B)/%.o: %.c
+$(B)/%.o: %.c | setup-build
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c $< -o $@
+	$(call say,CC  $<)
+	$(Q)$(COMPILE) -c $< -o $@
+
+$(B)/%.o: $(B)/%.c | setup-build
+	$(call say,CC  $<)
+	$(Q)$(COMPILE) -c $< -o $@
+
+# Regenerated whenever asked, rewritten only when an asset changed: a file that went away is noticed too.
+$(B)/embedded_web.c $(B)/embedded_migrations.c: $(B)/embedded_%.c: force
+	@mkdir -p $(@D)
+	@scripts/embed $* $@
 
 $(B)/libshoal.a: $(LIB_OBJ)
+	$(call say,AR  $@)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcsD $@ $^
+
+$(B)/libsupport.a: $(call obj,$(SUPPORT_SRC))
+	@rm -f $@
+	$(Q)ar rcsD $@ $^
 
 $(B)/shoal: $(call obj,server/main.c) $(B)/libshoal.a
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
 $(B)/shoal-board: $(call obj,$(HOST_SRC)) $(B)/libshoal.a
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
-$(B)/tests/%: $(B)/tests/unit/%.o $(call obj,$(SUPPORT_SRC)) $(B)/libshoal.a
+$(TOOLS): $(B)/%: $(B)/tools/%.o $(B)/libsupport.a $(B)/libshoal.a
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
+
+$(B)/tests/%: $(B)/tests/unit/%.o $(B)/libsupport.a $(B)/libshoal.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS) -lcmocka
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS) -lcmocka
+
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/driver.o $(B)/libsupport.a $(B)/libshoal.a
+	@mkdir -p $(@D)
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
 tests: $(TESTS)
 
-.PHONY: all tests
+$(call obj,$(wildcard tests/unit/*.c) $(SUPPORT_SRC)): | setup-test
+
+# Packages: looked up on every call (a few milliseconds), installed only when missing. SHOAL_SETUP=skip leaves it out.
+setup-build setup-test setup-run:
+	@scripts/setup $(@:setup-%=%)
+
+run: setup-run all                            ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it
+	@B=$(B) scripts/run
+
+test: setup-test all tests                    ## all tests; ONLY=PATTERN runs those whose name matches
+	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run $(ONLY)
+
+test-sanitize:                                ## the same under address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory SANITIZE=1 test
+
+test-chaos: setup-test all                    ## the long series of kill -9 (50 seeds)
+	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) CHAOS_SEEDS=50 tests/run chaos/
+
+fuzz:                                         ## every fuzz target for FUZZ_SECONDS (20) each, under the sanitizers
+	@$(MAKE) --no-print-directory SANITIZE=1 fuzz-run
+
+fuzz-run: setup-test $(FUZZERS)
+	@for f in $(FUZZERS); do echo "  $$f"; $$f --seconds $${FUZZ_SECONDS:-20} || exit 1; done
+
+pure-objects: $(PURE_OBJ)
+	@echo $^
+
+SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
+format:                                       ## rewrite the C sources by .clang-format
+	clang-format -i $(SOURCES)
+
+check-format:                                 ## name the C sources that `make format` would change
+	clang-format --dry-run -Werror $(SOURCES)
+
+clean:                                        ## remove what was built; data/ stays
+	rm -rf build build-sanitize build-clang
+
+help:                                         ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1 == "all" ? "" : $$1, $$2}' Makefile
+
+.PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run pure-objects
+.PHONY: format check-format clean help force
 .SECONDARY:
+.DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
