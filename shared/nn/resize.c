@@ -34,6 +34,8 @@ void nn_resize_s8(const struct nn_params *p, const struct nn_in *in, const struc
         const void *row = nn_in_row(in, nn_resize_source(h, p->in_h, p->out_h, p->flags));
         for (int32_t w = out->w0; row && w < out->w1; w++) {
             int32_t column = nn_resize_source(w, p->in_w, p->out_w, p->flags);
+            if (column >= in->width)
+                break;
             memmove(nn_out_pixel(out, h, w), nn_in_s8(in, row, column, out->c0), (size_t)(out->c1 - out->c0));
         }
     }
