@@ -31,9 +31,9 @@ bool box_contains(struct box outer, struct box inner); /* an empty inner is cont
 struct box box_hull(struct box a, struct box b);
 /* a without b as at most BOX_DIFFERENCE_MAX disjoint boxes in `out`; returns how many. */
 int box_difference(struct box a, struct box b, struct box out[BOX_DIFFERENCE_MAX]);
-/* The channel-major run [p, q) of positions c*H*W + h*W + w as at most BOX_RUN_MAX disjoint boxes, in the order
- * of the run: rest of a row, rest of a channel, whole channels, rows, part of a row. Returns how many; 0 for an
- * empty run. Needs 0 <= p <= q <= elements. */
+/* The channel-major run [p, q) of positions c*H*W + h*W + w as at most BOX_RUN_MAX disjoint boxes, in the
+ * order of the run: rest of a row, rest of a channel, whole channels, rows, part of a row. Returns how many;
+ * 0 for an empty run. Needs 0 <= p <= q <= elements. */
 int box_run(struct shape shape, int64_t p, int64_t q, struct box out[BOX_RUN_MAX]);
 
 #endif

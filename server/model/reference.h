@@ -1,7 +1,7 @@
 /*
- * The reference executor: the independent judge. Plain loops, obviously right, no code shared with shared/nn and
- * shared/quant. Bit-exact to TensorFlow Lite's reference kernels for int8 and legacy uint8; float ends of a graph
- * (QUANTIZE, DEQUANTIZE, layout changes) included.
+ * The reference executor: the independent judge. Plain loops, obviously right, no code shared with shared/nn
+ * and shared/quant. Bit-exact to TensorFlow Lite's reference kernels for int8 and legacy uint8; float ends of
+ * a graph (QUANTIZE, DEQUANTIZE, layout changes) included.
  */
 #ifndef SHOAL_SERVER_MODEL_REFERENCE_H
 #define SHOAL_SERVER_MODEL_REFERENCE_H
@@ -9,8 +9,9 @@
 #include "server/model/graph.h"
 
 /* Runs the whole graph. `input` holds all graph inputs one after another, `output` gets all outputs, both raw
- * little-endian of the tensors' own types (sizes graph_input_bytes, graph_output_bytes; another size is refused
- * with STATUS_INPUT_SIZE). Returns 0, STATUS_INPUT_SIZE, STATUS_NO_MEMORY, STATUS_MODEL_UNSUPPORTED. */
+ * little-endian of the tensors' own types (sizes graph_input_bytes, graph_output_bytes; another size is
+ * refused with STATUS_INPUT_SIZE). Returns 0, STATUS_INPUT_SIZE, STATUS_NO_MEMORY, STATUS_MODEL_UNSUPPORTED.
+ */
 int reference_run(const struct graph *graph, const void *input, size_t input_bytes, void *output,
                   size_t output_bytes, struct error *error);
 
