@@ -98,7 +98,9 @@ void http_own(struct http_exchange *exchange, void *memory, void (*free_fn)(void
 /* ---- server-sent events: one ring for all clients ---- */
 struct http_events;
 struct http_events *http_events_new(uint32_t ring); /* e.g. 1000 */
-void http_events_free(struct http_events *events);
+/* Ends all streams and lets no new one begin; before http_stop. */
+void http_events_close(struct http_events *events);
+void http_events_free(struct http_events *events); /* after http_stop */
 /* Publishes an event to all clients. `json` is borrowed. Any thread. */
 void http_events_publish(struct http_events *events, const char *name, const json_t *json);
 /* A handler's answer: streams events from Last-Event-ID (or ?last_event_id) on; an unknown id begins with an
@@ -121,7 +123,10 @@ struct http_config {
 struct http_server;
 int http_start(struct http_server **server, const struct http_config *config, struct error *error);
 uint16_t http_port(const struct http_server *server);
-/* Refuses new requests, lets running ones end for up to `grace_ms`, ends event streams, stops. */
-void http_stop(struct http_server *server, unsigned grace_ms);
+/* From now on new requests get 503; those that run go on. Then stop what handlers depend on, finish what is
+ * pending, and call http_stop, which waits for running exchanges (all pending ones must be finished) and ends
+ * the server. */
+void http_refuse(struct http_server *server);
+void http_stop(struct http_server *server);
 
 #endif
