@@ -34,6 +34,7 @@ LIB_OBJ = $(PURE_OBJ) $(call obj,$(SERVER_SRC)) $(B)/embedded_web.o $(B)/embedde
 PROGRAMS = $(B)/shoal $(if $(HOST_SRC),$(B)/shoal-board)
 TOOLS = $(patsubst tools/%.c,$(B)/%,$(wildcard tools/*.c))
 TESTS = $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+BENCHES = $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/bench_*.c))
 FUZZERS = $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 all: $(PROGRAMS) $(TOOLS)                     ## the server and command line (build/shoal), the host board (build/shoal-board)
@@ -83,7 +84,12 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/driver.o $(B)/libsupport.a $(B)
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
-tests: $(TESTS)
+$(B)/bench/%: $(B)/tests/bench/%.o $(B)/libsupport.a $(B)/libshoal.a
+	@mkdir -p $(@D)
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
+
+tests: $(TESTS) $(FUZZERS)
 
 $(call obj,$(wildcard tests/unit/*.c) $(SUPPORT_SRC)): | setup-test
 
@@ -109,6 +115,9 @@ fuzz:                                         ## every fuzz target for FUZZ_SECO
 fuzz-run: setup-test $(FUZZERS)
 	@for f in $(FUZZERS); do echo "  $$f"; $$f --seconds $${FUZZ_SECONDS:-20} || exit 1; done
 
+bench: $(BENCHES)                             ## measure; judges nothing
+	@for b in $(BENCHES); do $$b || exit 1; done
+
 pure-objects: $(PURE_OBJ)
 	@echo $^
 
@@ -126,7 +135,7 @@ help:                                         ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1 == "all" ? "" : $$1, $$2}' Makefile
 
 .PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run pure-objects
-.PHONY: format check-format clean help force
+.PHONY: bench format check-format clean help force
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
