@@ -5,9 +5,9 @@
  */
 #include "server/import/tflite_file.h"
 
+#include "server/base/utf8.h"
 #include "server/model/graph.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct reader {
@@ -47,33 +47,19 @@ static int read_ints(struct reader *r, const struct fb_table *table, int field, 
     return r->fb.status;
 }
 
-/* One byte more of a UTF-8 sequence is expected `more` times; NULL when the text is plain, else what is
- * wrong. */
+/* NULL when a name may be shown and stored, else what is wrong with it. */
 static const char *name_fault(const char *name, size_t bytes)
 {
     if (bytes > TFLITE_NAME_BYTES_MAX)
         return "is longer than 4096 bytes";
-    for (size_t i = 0; i < bytes;) {
-        unsigned char c = (unsigned char)name[i];
-        if (c < 0x20 || c == 0x7f)
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char c = (unsigned char)name[i], next = i + 1 < bytes ? (unsigned char)name[i + 1] : 0;
+        if (c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0))
             return "holds control bytes";
         if (c == '<')
             return "holds markup";
-        size_t more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2 : 3;
-        if (c >= 0x80 && (c < 0xc2 || c > 0xf4))
-            return "is not UTF-8";
-        if (i + more >= bytes && more)
-            return "is not UTF-8";
-        unsigned char second = more ? (unsigned char)name[i + 1] : 0;
-        if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
-            (c == 0xf4 && second > 0x8f) || (c == 0xc2 && second < 0xa0))
-            return c == 0xc2 ? "holds control bytes" : "is not UTF-8";
-        for (size_t k = 1; k <= more; k++)
-            if (((unsigned char)name[i + k] & 0xc0) != 0x80)
-                return "is not UTF-8";
-        i += more + 1;
     }
-    return NULL;
+    return utf8_valid(name, bytes) ? NULL : "is not UTF-8";
 }
 
 static int read_quantization(struct reader *r, const struct fb_table *table, struct tflite_tensor *tensor)
