@@ -121,7 +121,8 @@ struct link_options {
  * STATUS_NO_MEMORY. */
 int links_start(struct links **links, struct ca *ca, const struct link_options *options,
                 const struct link_owner *owner, struct error *error);
-/* Drops every link (with on_down), joins the threads, frees. Posted calls that have not run are dropped. */
+/* Drops every link (with on_down), joins the threads, frees. Posted calls that wait run
+ * once more, when no link is up any more. */
 void links_stop(struct links *links);
 /* Where it listens: "127.0.0.1:8443", with the port that was picked. [any] */
 const char *links_address(const struct links *links);
