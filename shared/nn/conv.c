@@ -6,13 +6,15 @@
  * block] where the input channels cover them, else one tap's channels. A dot product of one chunk cannot
  * overflow; what is added up from chunks wraps.
  */
-#include "shared/nn/rows.h"
+#include "shared/nn/requantise.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 enum {
     PIXELS = 4,
     CHUNK = 256,  /* weights of one channel gathered at a time */
+    STEP = 16,    /* a chunk is filled up with zeros to a multiple, for vector loops without a tail */
     CHANNELS = 32 /* output channels whose sums are on the stack */
 };
 
@@ -22,6 +24,7 @@ struct call {
     const struct nn_in *in;
     int32_t ka, kb, c0, c1; /* clamped to what the weights cover */
     int16_t zx, zw;
+    struct nn_output output;
 };
 
 /* A stretch of weights: channels [k0, k1) of taps [tap, tap + taps), the same for each output channel. */
@@ -39,7 +42,8 @@ struct pixels {
 
 struct tile {
     int16_t x[PIXELS][CHUNK];
-    int32_t sums[CHANNELS][PIXELS];
+    int8_t w[CHUNK];
+    int32_t sums[PIXELS][CHANNELS];
 };
 
 NN_HOT static void widen(const int8_t *x, int32_t n, int16_t zero_point, int16_t *out)
@@ -48,7 +52,7 @@ NN_HOT static void widen(const int8_t *x, int32_t n, int16_t zero_point, int16_t
         out[i] = (int16_t)(x[i] - zero_point);
 }
 
-/* Elements [e, e + n) of the run's window at one pixel. */
+/* Elements [e, e + n) of the run's window at one pixel, into zeros. */
 static void gather(const struct call *call, const struct run *run, int64_t h, int64_t w, int64_t e, int32_t n,
                    int16_t *out)
 {
@@ -63,9 +67,6 @@ static void gather(const struct call *call, const struct run *run, int64_t h, in
         const void *row = inside ? nn_in_row(call->in, h + (int64_t)kh * nn_dilation(p->dilation_h)) : NULL;
         if (row)
             widen(nn_in_s8(call->in, row, column, run->k0 + k), m, call->zx, out);
-        else
-            for (int32_t i = 0; i < m; i++)
-                out[i] = 0;
         out += m;
         n -= m;
         k = 0;
@@ -76,21 +77,23 @@ static void gather(const struct call *call, const struct run *run, int64_t h, in
     }
 }
 
-NN_HOT static void dot_four(int16_t (*x)[CHUNK], const int8_t *w, int32_t n, int16_t zw, int32_t sums[PIXELS])
+/* Four pixels with channel i's weights. n is a multiple of STEP; where x is zero, w may be anything. */
+NN_HOT static void dot_four(struct tile *tile, const int8_t *w, int32_t n, int16_t zw, int32_t i)
 {
-    const int16_t *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    const int16_t *x0 = tile->x[0], *x1 = tile->x[1], *x2 = tile->x[2], *x3 = tile->x[3];
     int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int16_t v = (int16_t)(w[i] - zw);
-        s0 += x0[i] * v;
-        s1 += x1[i] * v;
-        s2 += x2[i] * v;
-        s3 += x3[i] * v;
+    n &= ~(STEP - 1); /* tells the compiler that no tail remains */
+    for (int32_t e = 0; e < n; e++) {
+        int16_t v = (int16_t)(w[e] - zw);
+        s0 += x0[e] * v;
+        s1 += x1[e] * v;
+        s2 += x2[e] * v;
+        s3 += x3[e] * v;
     }
-    sums[0] = fixed_add(sums[0], s0);
-    sums[1] = fixed_add(sums[1], s1);
-    sums[2] = fixed_add(sums[2], s2);
-    sums[3] = fixed_add(sums[3], s3);
+    tile->sums[0][i] = fixed_add(tile->sums[0][i], s0);
+    tile->sums[1][i] = fixed_add(tile->sums[1][i], s1);
+    tile->sums[2][i] = fixed_add(tile->sums[2][i], s2);
+    tile->sums[3][i] = fixed_add(tile->sums[3][i], s3);
 }
 
 NN_HOT static void dot_one(const int16_t *x, const int8_t *w, int32_t n, int16_t zw, int32_t *sum)
@@ -101,6 +104,21 @@ NN_HOT static void dot_one(const int16_t *x, const int8_t *w, int32_t n, int16_t
     *sum = fixed_add(*sum, s);
 }
 
+/* Channel i of a chunk of n weights. Weights that end within a step are copied, lest the loop reads beyond
+ * them. */
+static void dot(const struct call *call, struct tile *tile, int32_t pixels, const int8_t *weights, int32_t n,
+                int32_t i)
+{
+    if (pixels == 1) {
+        dot_one(tile->x[0], weights, n, call->zw, &tile->sums[0][i]);
+    } else if (n % STEP == 0) {
+        dot_four(tile, weights, n, call->zw, i);
+    } else {
+        memcpy(tile->w, weights, (size_t)n);
+        dot_four(tile, tile->w, n + STEP - n % STEP, call->zw, i);
+    }
+}
+
 /* Adds one run for output channels [c, c + n). */
 static void add_run(const struct call *call, const struct run *run, const struct pixels *pixels, int32_t c,
                     int32_t n, struct tile *tile)
@@ -108,15 +126,13 @@ static void add_run(const struct call *call, const struct run *run, const struct
     int64_t length = run->taps * (run->k1 - run->k0);
     for (int64_t e = 0; e < length; e += CHUNK) {
         int32_t m = length - e < CHUNK ? (int32_t)(length - e) : CHUNK;
+        for (int32_t i = 0; i < PIXELS; i++) /* up to the step, and the pixels that are missing */
+            memset(tile->x[i], 0, (size_t)(m + STEP - 1) / STEP * STEP * sizeof *tile->x[i]);
         for (int32_t i = 0; i < pixels->n; i++)
             gather(call, run, pixels->h[i], pixels->w[i], e, m, tile->x[i]);
         const int8_t *weights = run->weights + (c - call->w->c0) * run->channel + e;
         for (int32_t i = 0; i < n; i++, weights += run->channel)
-            if (pixels->n == PIXELS)
-                dot_four(tile->x, weights, m, call->zw, tile->sums[i]);
-            else
-                for (int32_t j = 0; j < pixels->n; j++)
-                    dot_one(tile->x[j], weights, m, call->zw, &tile->sums[i][j]);
+            dot(call, tile, pixels->n, weights, m, i);
     }
 }
 
@@ -146,29 +162,20 @@ static void add_blocks(const struct call *call, const struct pixels *pixels, int
 }
 
 /* What becomes of the sums of output channels [c, c + n) of one pixel; `y` is its channel c. */
-typedef void (*sink_fn)(const struct call *call, int32_t c, int32_t n, const struct tile *tile, int32_t pixel,
-                        void *y);
+typedef void (*sink_fn)(const struct call *call, int32_t c, int32_t n, const int32_t *sums, void *y);
 
-static void finish(const struct call *call, int32_t c, int32_t n, const struct tile *tile, int32_t pixel,
-                   void *y)
+static void finish(const struct call *call, int32_t c, int32_t n, const int32_t *sums, void *y)
 {
-    const struct nn_weights *w = call->w;
-    int8_t *out = y;
-    for (int32_t i = 0, at = c - w->c0; i < n; i++, at++) {
-        int32_t sum = fixed_add(tile->sums[i][pixel], w->bias[at]);
-        int32_t x = fixed_scale(sum, w->mantissa[at], w->shift[at]);
-        out[i] = nn_activate(call->p, fixed_add(x, call->p->out_zero_point));
-    }
+    nn_requantise(call->output, call->w, c - call->w->c0, sums, n, y);
 }
 
-static void accumulate(const struct call *call, int32_t c, int32_t n, const struct tile *tile, int32_t pixel,
-                       void *y)
+static void accumulate(const struct call *call, int32_t c, int32_t n, const int32_t *sums, void *y)
 {
     (void)call;
     (void)c;
     int32_t *out = y;
     for (int32_t i = 0; i < n; i++)
-        out[i] = fixed_add(out[i], tile->sums[i][pixel]);
+        out[i] = fixed_add(out[i], sums[i]);
 }
 
 /* Output pixels number [first, first + pixels->n) of the box, row by row. */
@@ -176,6 +183,7 @@ static void run_pixels(const struct call *call, const struct nn_out *out, int64_
                        struct pixels *pixels, int32_t element, sink_fn sink)
 {
     struct tile tile;
+    memset(tile.w, 0, sizeof tile.w);
     int32_t width = out->w1 - out->w0;
     char *y[PIXELS];
     for (int32_t i = 0; i < pixels->n; i++) {
@@ -186,12 +194,10 @@ static void run_pixels(const struct call *call, const struct nn_out *out, int64_
     }
     for (int32_t c = call->c0; c < call->c1; c += CHANNELS) {
         int32_t n = nn_min(call->c1 - c, CHANNELS);
-        for (int32_t i = 0; i < n; i++)
-            for (int32_t j = 0; j < PIXELS; j++)
-                tile.sums[i][j] = 0;
+        memset(tile.sums, 0, sizeof tile.sums);
         add_blocks(call, pixels, c, n, &tile);
         for (int32_t i = 0; i < pixels->n; i++)
-            sink(call, c, n, &tile, i, y[i] + (ptrdiff_t)(c - out->c0) * element);
+            sink(call, c, n, tile.sums[i], y[i] + (ptrdiff_t)(c - out->c0) * element);
     }
 }
 
@@ -206,7 +212,8 @@ static void run_call(const struct nn_params *p, const struct nn_weights *w, cons
                         nn_max(out->c0, w->c0),
                         nn_min(out->c1, w->c1),
                         (int16_t)nn_zero_point(p->in_zero_point[0]),
-                        (int16_t)nn_zero_point(p->weight_zero_point)};
+                        (int16_t)nn_zero_point(p->weight_zero_point),
+                        nn_output(p)};
     if (out->h1 <= out->h0 || out->w1 <= out->w0)
         return;
     int64_t count = (int64_t)(out->h1 - out->h0) * (out->w1 - out->w0);

@@ -3,7 +3,7 @@
  * stack, taps are outside, so that the loop over channels vectorises. Taps outside the image are left out;
  * zero points are subtracted while widening. Sums wrap.
  */
-#include "shared/nn/rows.h"
+#include "shared/nn/requantise.h"
 
 enum { BLOCK = 64 };
 
@@ -29,7 +29,7 @@ struct window {
     struct nn_taps h, w;
 };
 
-/* Sums of output channels [c, c + n), starting from their biases. */
+/* Sums of output channels [c, c + n). */
 static void gather(const struct nn_params *p, const struct nn_weights *w, const struct nn_in *in,
                    const struct window *window, int32_t c, int32_t n, int32_t *sums)
 {
@@ -38,7 +38,7 @@ static void gather(const struct nn_params *p, const struct nn_weights *w, const 
     int32_t m = p->multiplier > 1 ? p->multiplier : 1;
     ptrdiff_t depth = w->c1 - w->c0;
     for (int32_t i = 0; i < n; i++)
-        sums[i] = w->bias[c - w->c0 + i];
+        sums[i] = 0;
     for (int32_t kh = window->h.first; kh < window->h.last; kh++) {
         const void *row = nn_in_row(in, window->h.origin + (int64_t)kh * window->h.step);
         for (int32_t kw = window->w.first; row && kw < window->w.last; kw++) {
@@ -58,13 +58,12 @@ static void pixel(const struct nn_params *p, const struct nn_weights *w, const s
                   const struct window *window, int32_t c0, int32_t c1, int8_t *y)
 {
     int32_t sums[BLOCK];
+    struct nn_output o = nn_output(p);
     for (int32_t c = c0; c < c1; c += BLOCK) {
-        int32_t n = nn_min(c1 - c, BLOCK), first = c - w->c0;
+        int32_t n = nn_min(c1 - c, BLOCK);
         gather(p, w, in, window, c, n, sums);
-        for (int32_t i = 0; i < n; i++) {
-            int32_t x = fixed_scale(sums[i], w->mantissa[first + i], w->shift[first + i]);
-            *y++ = nn_activate(p, fixed_add(x, p->out_zero_point));
-        }
+        nn_requantise(o, w, c - w->c0, sums, n, y);
+        y += n;
     }
 }
 

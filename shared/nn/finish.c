@@ -3,7 +3,7 @@
  * or division by the taps (AVERAGE_POOL), then the clamp, into int8. In place it relies on going h, w, c
  * upward: element i is read before byte i is written, and byte i lies at or below it.
  */
-#include "shared/nn/rows.h"
+#include "shared/nn/requantise.h"
 
 /* Rounds half away from zero; legacy uint8 rounds half up on the unsigned sum. */
 static int32_t average(const struct nn_params *p, int32_t sum)
@@ -19,29 +19,21 @@ static int32_t average(const struct nn_params *p, int32_t sum)
 static int32_t mean(const struct nn_params *p, int32_t sum)
 {
     int32_t offset = (int32_t)((uint32_t)p->count * (uint32_t)p->in_zero_point[0]);
-    int32_t x = fixed_scale(fixed_sub(sum, offset), p->m[0].mantissa, p->m[0].shift);
-    return fixed_add(x, p->out_zero_point);
-}
-
-static int32_t requantise(const struct nn_params *p, const struct nn_weights *w, int32_t c, int32_t sum)
-{
-    int32_t i = c - w->c0;
-    int32_t x = fixed_scale(fixed_add(sum, w->bias[i]), w->mantissa[i], w->shift[i]);
-    return fixed_add(x, p->out_zero_point);
+    return fixed_scale(fixed_sub(sum, offset), p->m[0].mantissa, p->m[0].shift);
 }
 
 static void finish_pixel(const struct nn_params *p, const struct nn_weights *w, const int32_t *sums,
                          int32_t c0, int32_t c1, int8_t *y)
 {
+    struct nn_output o = nn_output(p);
     if (p->flags & NN_FLAG_AVERAGE) {
         for (int32_t c = c0; c < c1; c++)
-            *y++ = nn_activate(p, average(p, *sums++));
+            *y++ = nn_clamp(o, average(p, *sums++));
     } else if (p->flags & NN_FLAG_MEAN) {
         for (int32_t c = c0; c < c1; c++)
-            *y++ = nn_activate(p, mean(p, *sums++));
+            *y++ = nn_emit(o, mean(p, *sums++));
     } else if (w) {
-        for (int32_t c = c0; c < c1; c++)
-            *y++ = nn_activate(p, requantise(p, w, c, *sums++));
+        nn_requantise(o, w, c0 - w->c0, sums, c1 - c0, y);
     }
 }
 

@@ -3,7 +3,7 @@
  * Channels go in blocks whose sums are on the stack, so that the loop over taps is outermost and the loop
  * over channels vectorises. A window without any tap gives zero, clamped.
  */
-#include "shared/nn/rows.h"
+#include "shared/nn/requantise.h"
 
 enum { BLOCK = 64 };
 
@@ -55,11 +55,12 @@ static void pool_pixel(const struct nn_params *p, const struct nn_in *in, const 
                        int32_t c0, int32_t c1, int8_t *y)
 {
     int32_t values[BLOCK];
+    struct nn_output o = nn_output(p);
     for (int32_t c = c0; c < c1; c += BLOCK) {
         int32_t n = nn_min(c1 - c, BLOCK), taps = gather(p, in, window, c, n, values);
         for (int32_t i = 0; i < n; i++) {
             int32_t value = taps == 0 ? 0 : p->flags & NN_FLAG_MAX ? values[i] : divide(p, values[i], taps);
-            *y++ = nn_activate(p, value);
+            *y++ = nn_clamp(o, value);
         }
     }
 }

@@ -58,12 +58,6 @@ static inline int32_t nn_zero_point(int16_t zero_point)
     return fixed_clamp(zero_point, -256, 255);
 }
 
-/* Clamps to the fused activation's range. */
-static inline int8_t nn_activate(const struct nn_params *p, int32_t x)
-{
-    return (int8_t)fixed_clamp(fixed_clamp(x, p->act_lo, p->act_hi), INT8_MIN, INT8_MAX);
-}
-
 /* Dilation 0 is no dilation. */
 static inline int32_t nn_dilation(uint16_t dilation)
 {
