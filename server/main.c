@@ -1,7 +1,10 @@
-/* The program `shoal`: the server and its command line in one binary. */
+/* The program `shoal`: the server and its command line in one binary, which is also the limited child that reads models
+ * and images from strangers. */
 #include "server/cli/cli.h"
+#include "server/import/import.h"
 
 int main(int argc, char **argv)
 {
-    return cli_main(argc, argv);
+    int child = sandbox_child_main(argc, argv);
+    return child >= 0 ? child : cli_main(argc, argv);
 }

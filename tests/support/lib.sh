@@ -8,6 +8,7 @@
 #   api GET /api/v1/boards             $STATUS, body in $work/body (printed by `body`), headers in $work/headers
 #   check_equal name got want;  check name command ...;  pass name;  fail name reason;  skip name reason
 #   finish                             last line of a script
+# shellcheck disable=SC2034 # EXIT, STATUS are for the scripts
 set -u
 export B=${B:-build} FACTS=${FACTS:-../shared}
 work=$(mktemp -d "${TMPDIR:-/tmp}/shoal-test.XXXXXX")
