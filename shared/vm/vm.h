@@ -70,6 +70,7 @@ struct vm {
     bool inside; /* the current instruction has begun */
     uint32_t executions;
     uint32_t limit;      /* executions allowed: what the header states */
+    uint8_t cached;      /* cost: depth of the LOOP whose weights stay in the data cache, 0: none */
     uint32_t steps;      /* LOOP, END and skipped instructions, bounded too */
     uint32_t high_water; /* highest arena byte written or read, plus 1 */
 };
