@@ -87,8 +87,12 @@ int optable_shape_logistic(const struct graph *graph, const struct op *op, struc
 {
     *out = optable_in(graph, op, 0);
     int status = optable_require_int8(graph, op, error);
+    double scale = status == STATUS_OK ? scale_of(graph, op->inputs[0]) * 0x1p27 : 1;
+    if (status == STATUS_OK && scale < 1)
+        status = error_set(error, STATUS_MODEL_UNSUPPORTED, "input scale %g is not supported",
+                           scale_of(graph, op->inputs[0]));
     if (status == STATUS_OK)
-        status = optable_require_multiplier(scale_of(graph, op->inputs[0]) * 0x1p27, error);
+        status = optable_require_multiplier(scale, error);
     return status == STATUS_OK ? optable_require_unit_output(graph, op, error) : status;
 }
 
