@@ -39,12 +39,12 @@ FUZZERS = $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 all: $(PROGRAMS) $(TOOLS)                     ## the server and command line (build/shoal), the host board (build/shoal-board)
 
-$(B)/%.o: %.c | setup-build
+$(B)/%.o: %.c Makefile | setup-build
 	@mkdir -p $(@D)
 	$(call say,CC  $<)
 	$(Q)$(COMPILE) -c $< -o $@
 
-$(B)/%.o: $(B)/%.c | setup-build
+$(B)/%.o: $(B)/%.c Makefile | setup-build
 	$(call say,CC  $<)
 	$(Q)$(COMPILE) -c $< -o $@
 
