@@ -1,10 +1,11 @@
 /*
- * Kernels against the reference executor, which shares no code with them: every operator of random graphs is
- * run once more through hand-made row tables, over random boxes, from the reference's own inputs; the bytes
- * must be the reference's. Convolutions go at once or through sums of random channel parts.
+ * Kernels and tables against the reference executor, which shares no code with them: every operator of random
+ * graphs is run once more through hand-made row tables, over random boxes, from the reference's own inputs;
+ * the bytes must be the reference's. Convolutions go at once or through sums of random channel parts.
  */
 #include "server/model/reference.h"
 #include "shared/nn/nn.h"
+#include "tests/support/build_graph.h"
 #include "tests/support/nn_map.h"
 #include "tests/support/prng.h"
 #include "tests/support/random_graph.h"
@@ -413,9 +414,68 @@ static void kernels_equal_the_reference_over_any_box(void **state)
             assert_true(ran[kind] > 10);
 }
 
+/* One operator over an input of the given shape and scale: the reference's output for `values`. */
+static void reference_single(enum op_kind kind, struct shape shape, struct quant in, struct quant out,
+                             float beta, const int8_t *values, int8_t *result)
+{
+    struct builder b = build_new(1);
+    struct op op = build_plain(kind, build_input(&b, DTYPE_INT8, shape, in), -1);
+    op.beta = beta;
+    build_output(&b, build_op(&b, op, shape, out));
+    struct graph *graph = build_finish(&b);
+    size_t n = (size_t)shape_elements(shape);
+    struct error error = {0};
+    assert_int_equal(reference_run(graph, values, n, result, n, &error), 0);
+    graph_free(graph);
+}
+
+static void tables_equal_the_reference_for_any_scale(void **state)
+{
+    (void)state;
+    struct prng prng = prng_seed(2);
+    int8_t all[256], want[256], table[256];
+    for (int q = 0; q < 256; q++)
+        all[q] = (int8_t)(q - 128);
+    for (int round = 0; round < 2000; round++) {
+        struct quant in = {(float)exp2(prng_unit(&prng) * 12 - 10), prng_range(&prng, -128, 127)};
+        struct quant out = {(float)exp2(prng_unit(&prng) * 12 - 10), prng_range(&prng, -128, 127)};
+        struct quant unit = {1.0f / 256, -128};
+        struct quant_io io = {(double)in.scale, in.zero_point, (double)out.scale, out.zero_point};
+        reference_single(OP_LOGISTIC, (struct shape){1, 1, 256}, in, unit, 1, all, want);
+        quant_table_logistic(io, table);
+        assert_memory_equal(table, want, sizeof want);
+        reference_single(OP_REQUANTIZE, (struct shape){1, 1, 256}, in, out, 1, all, want);
+        quant_table_requantize(io, -128, 127, table);
+        assert_memory_equal(table, want, sizeof want);
+    }
+}
+
+static void softmax_equals_the_reference_for_any_scale(void **state)
+{
+    (void)state;
+    enum { PIXELS = 8, DEPTH = 300 };
+    struct prng prng = prng_seed(3);
+    static int8_t values[PIXELS * DEPTH], want[PIXELS * DEPTH];
+    for (int round = 0; round < 1500; round++) {
+        struct shape shape = {1, PIXELS, prng_range(&prng, 1, prng_one_in(&prng, 2) ? 12 : DEPTH)};
+        struct quant in = {(float)exp2(prng_unit(&prng) * 12 - 10), prng_range(&prng, -128, 127)};
+        float beta = prng_one_in(&prng, 2) ? 1.0f : (float)(0.1 + prng_unit(&prng));
+        int32_t spread = prng_range(&prng, 1, 128); /* near values share the sum */
+        for (int32_t i = 0; i < PIXELS * shape.c; i++)
+            values[i] = (int8_t)prng_range(&prng, -spread, spread - 1);
+        reference_single(OP_SOFTMAX, shape, in, (struct quant){1.0f / 256, -128}, beta, values, want);
+        struct quant_softmax q = quant_softmax_parameters((double)beta, (double)in.scale);
+        for (int32_t p = 0; p < PIXELS; p++)
+            quant_softmax_s8(q, values + p * shape.c, shape.c, values + p * shape.c);
+        assert_memory_equal(values, want, (size_t)(PIXELS * shape.c));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_equal_the_reference_for_any_scale),
+        cmocka_unit_test(softmax_equals_the_reference_for_any_scale),
         cmocka_unit_test(kernels_equal_the_reference_over_any_box),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,6 +140,16 @@ static void exponential_is_near_exp(void **state)
     }
 }
 
+static void reciprocal_is_near_the_quotient(void **state)
+{
+    (void)state;
+    struct prng prng = prng_seed(12);
+    for (int i = 0; i < 50000; i++) {
+        int32_t a = prng_range(&prng, 0, INT32_MAX);
+        assert_true(fabs(ldexp(quant_reciprocal_1_plus(a), -31) - 1 / (1 + ldexp(a, -31))) < 1e-8);
+    }
+}
+
 static void softmax_is_near_the_real_one(void **state)
 {
     (void)state;
@@ -228,6 +238,7 @@ int main(void)
         cmocka_unit_test(multiplier_carries_and_has_limits),
         cmocka_unit_test(mean_multiplier_divides_by_the_count),
         cmocka_unit_test(exponential_is_near_exp),
+        cmocka_unit_test(reciprocal_is_near_the_quotient),
         cmocka_unit_test(softmax_is_near_the_real_one),
         cmocka_unit_test(softmax_is_defined_for_every_parameter),
         cmocka_unit_test(logistic_table_is_near_the_real_one_and_rises),
