@@ -143,7 +143,8 @@ struct request {
 static int refuse(struct request *request, enum status status, const char *reason)
 {
     request->answer.status = status;
-    (void)snprintf(request->answer.reason, sizeof request->answer.reason, "%s", reason);
+    (void)snprintf(request->answer.reason, sizeof request->answer.reason, "%.*s",
+                   (int)sizeof request->answer.reason - 1, reason);
     return 0;
 }
 
