@@ -93,7 +93,7 @@ static int convert_weights(struct convert *cx, const struct tflite_op *in, int32
     op->weight_scales = scales;
     op->n_weight_scales = w->n_scales;
     op->weight_zero_point = legacy ? (int32_t)(w->n_zero_points ? w->zero_points[0] : 0) - 128 : 0;
-    op->float_scale_product = legacy;
+    op->float_scale_product = legacy; /* as TFLite's uint8 path; its golden is met either way */
     return 0;
 }
 
