@@ -1,7 +1,7 @@
 /*
- * From a plan's steps to fragments: every step becomes one instruction, a few (ZERO, SUM, FINISH; a rescaled input of
- * a concatenation), or one a group (grouped convolution). Views come from buffers, constant boxes from steps, weight
- * slices from the hull of what a party makes of an operator.
+ * From a plan's steps to fragments: every step becomes one instruction, a few (ZERO, SUM, FINISH; a rescaled
+ * input of a concatenation), or one a group (grouped convolution). Views come from buffers, constant boxes
+ * from steps, weight slices from the hull of what a party makes of an operator.
  *
  * Invariant: an image leaves this file only after vm_check_bounds and vm_check_data have accepted it.
  */
@@ -23,10 +23,10 @@ struct emitter {
     const struct plan_party *party;
     int32_t number;
     struct image image;
-    struct plan_slice *slices;  /* of the party */
-    uint16_t *slice_index;      /* in the image; FRAGMENT_NONE: not yet added */
+    struct plan_slice *slices; /* of the party */
+    uint16_t *slice_index;     /* in the image; FRAGMENT_NONE: not yet added */
     int32_t n_slices;
-    uint16_t *constants;        /* of each tensor: its slice */
+    uint16_t *constants; /* of each tensor: its slice */
     struct error *error;
 };
 
@@ -38,8 +38,8 @@ static uint16_t origin(struct emitter *emitter, int32_t lo, int32_t hi, int32_t 
 }
 
 /* Of a packed box at an offset. */
-static uint16_t packed_view(struct emitter *emitter, uint8_t region, uint32_t offset, int32_t tensor, uint8_t elem,
-                            struct shape shape, struct box box)
+static uint16_t packed_view(struct emitter *emitter, uint8_t region, uint32_t offset, int32_t tensor,
+                            uint8_t elem, struct shape shape, struct box box)
 {
     struct fragment_view view;
     memset(&view, 0, sizeof view);
@@ -70,7 +70,8 @@ static uint16_t buffer_view(struct emitter *emitter, int32_t index, struct shape
     int32_t n_tensors = emitter->graph->n_tensors;
     if (buffer->tensor < n_tensors && !shape_equal(seen, emitter->graph->tensors[buffer->tensor].shape))
         box = box_whole(seen);
-    return packed_view(emitter, FRAGMENT_REGION_ARENA, buffer->offset, buffer->tensor, buffer->elem, seen, box);
+    return packed_view(emitter, FRAGMENT_REGION_ARENA, buffer->offset, buffer->tensor, buffer->elem, seen,
+                       box);
 }
 
 static uint16_t own_view(struct emitter *emitter, int32_t index)
@@ -95,8 +96,8 @@ static uint16_t constant_view(struct emitter *emitter, int32_t tensor)
     if (emitter->image.status < 0)
         return 0;
     return packed_view(emitter, FRAGMENT_REGION_WEIGHTS,
-                       image_slice_at(&emitter->image, emitter->constants[tensor])->offset, tensor, 1, item->shape,
-                       box_whole(item->shape));
+                       image_slice_at(&emitter->image, emitter->constants[tensor])->offset, tensor, 1,
+                       item->shape, box_whole(item->shape));
 }
 
 static uint16_t input_view(struct emitter *emitter, const struct op *op, int32_t input, int32_t buffer)
@@ -228,7 +229,8 @@ static void emit_conv(struct emitter *emitter, const struct plan_step *step, str
 static void emit_sum(struct emitter *emitter, const struct plan_step *step, struct fragment_code finish)
 {
     const struct op *op = &emitter->graph->ops[step->op];
-    struct shape out = emitter->graph->tensors[op->output].shape, in = emitter->graph->tensors[op->inputs[0]].shape;
+    struct shape out = emitter->graph->tensors[op->output].shape,
+                 in = emitter->graph->tensors[op->inputs[0]].shape;
     struct fragment_code zero = blank(FRAGMENT_ZERO, step->op), sum = blank(FRAGMENT_SUM, step->op);
     uint16_t sums = buffer_view(emitter, step->scratch, out);
     zero.out = sum.out = sums;
@@ -253,7 +255,8 @@ static void emit_copy(struct emitter *emitter, const struct plan_step *step, str
         const struct plan_buffer *buffer = &emitter->party->buffers[step->scratch];
         struct fragment_code look = blank(FRAGMENT_LUT, step->op);
         look.in[0] = code.in[0];
-        look.out = buffer_view(emitter, step->scratch, emitter->graph->tensors[op->inputs[step->input]].shape);
+        look.out =
+            buffer_view(emitter, step->scratch, emitter->graph->tensors[op->inputs[step->input]].shape);
         look.slice = table_of(emitter, op, step->input);
         image_box(&emitter->image, &look, buffer->box);
         image_code(&emitter->image, &look);
@@ -263,7 +266,8 @@ static void emit_copy(struct emitter *emitter, const struct plan_step *step, str
     image_code(&emitter->image, &code);
 }
 
-static void set_second_input(struct emitter *emitter, const struct plan_step *step, struct fragment_code *code)
+static void set_second_input(struct emitter *emitter, const struct plan_step *step,
+                             struct fragment_code *code)
 {
     const struct op *op = &emitter->graph->ops[step->op];
     struct shape b = emitter->graph->tensors[op->inputs[1]].shape;
@@ -275,11 +279,12 @@ static void set_second_input(struct emitter *emitter, const struct plan_step *st
 
 static void emit_task(struct emitter *emitter, const struct plan_step *step)
 {
-    static const uint8_t ops[] = {[OP_KERNEL_CONV] = FRAGMENT_CONV, [OP_KERNEL_DW] = FRAGMENT_DW,
-                                  [OP_KERNEL_POOL] = FRAGMENT_POOL, [OP_KERNEL_SUM] = FRAGMENT_SUM,
-                                  [OP_KERNEL_ADD] = FRAGMENT_ADD,   [OP_KERNEL_MUL] = FRAGMENT_MUL,
-                                  [OP_KERNEL_LUT] = FRAGMENT_LUT,   [OP_KERNEL_COPY] = FRAGMENT_COPY,
-                                  [OP_KERNEL_RESIZE] = FRAGMENT_RESIZE, [OP_KERNEL_SOFTMAX] = FRAGMENT_SOFTMAX};
+    static const uint8_t ops[] = {
+        [OP_KERNEL_CONV] = FRAGMENT_CONV,     [OP_KERNEL_DW] = FRAGMENT_DW,
+        [OP_KERNEL_POOL] = FRAGMENT_POOL,     [OP_KERNEL_SUM] = FRAGMENT_SUM,
+        [OP_KERNEL_ADD] = FRAGMENT_ADD,       [OP_KERNEL_MUL] = FRAGMENT_MUL,
+        [OP_KERNEL_LUT] = FRAGMENT_LUT,       [OP_KERNEL_COPY] = FRAGMENT_COPY,
+        [OP_KERNEL_RESIZE] = FRAGMENT_RESIZE, [OP_KERNEL_SOFTMAX] = FRAGMENT_SOFTMAX};
     const struct op *op = &emitter->graph->ops[step->op];
     enum op_kernel kernel = op_row(op->kind)->kernel;
     struct fragment_code code = blank((enum fragment_op)ops[kernel], step->op);
@@ -339,8 +344,10 @@ static uint32_t add_transfer(struct emitter *emitter, uint32_t index)
 
 static void emit_step(struct emitter *emitter, const struct plan_step *step)
 {
-    static const uint8_t ops[] = {[PLAN_STEP_TASK] = FRAGMENT_COPY, [PLAN_STEP_COPY] = FRAGMENT_COPY,
-                                  [PLAN_STEP_SEND] = FRAGMENT_SEND, [PLAN_STEP_POST] = FRAGMENT_POST,
+    static const uint8_t ops[] = {[PLAN_STEP_TASK] = FRAGMENT_COPY,
+                                  [PLAN_STEP_COPY] = FRAGMENT_COPY,
+                                  [PLAN_STEP_SEND] = FRAGMENT_SEND,
+                                  [PLAN_STEP_POST] = FRAGMENT_POST,
                                   [PLAN_STEP_WAIT] = FRAGMENT_WAIT};
     if (step->kind == PLAN_STEP_TASK) {
         emit_task(emitter, step);
@@ -384,10 +391,12 @@ static uint32_t highest_rank(const struct plan *plan)
     return n ? plan->table.transfers[n - 1].rank + 1 : 0;
 }
 
-static int refused(const struct emitter *emitter, int status, const char *check, const struct fragment_place *place)
+static int refused(const struct emitter *emitter, int status, const char *check,
+                   const struct fragment_place *place)
 {
-    return error_set(emitter->error, (enum status)status, "board %d's fragment fails the %s check at section %d record %d: %s",
-                     emitter->number, check, place->section, place->record, place->reason ? place->reason : "");
+    return error_set(emitter->error, (enum status)status,
+                     "board %d's fragment fails the %s check at section %d record %d: %s", emitter->number,
+                     check, place->section, place->record, place->reason ? place->reason : "");
 }
 
 static int check_image(const struct emitter *emitter, const struct emit_fragment *out)
@@ -427,20 +436,25 @@ static int write_party(struct emitter *emitter, struct emit_fragment *out)
         return refused(emitter, status, "format", &place);
     status = vm_count(&fragment, &header->executions);
     if (status < 0)
-        return error_set(emitter->error, (enum status)status, "board %d's program is too long", emitter->number);
+        return error_set(emitter->error, (enum status)status, "board %d's program is too long",
+                         emitter->number);
     hash_sha256(out->bytes, out->size, out->hash);
     return check_image(emitter, out);
 }
 
 static int emit_party(const struct plan *plan, int32_t number, struct emit_fragment *out, struct error *error)
 {
-    struct emitter emitter = {.plan = plan, .graph = plan->graph, .party = &plan->parties[number - 1],
-                              .number = number, .error = error};
+    struct emitter emitter = {.plan = plan,
+                              .graph = plan->graph,
+                              .party = &plan->parties[number - 1],
+                              .number = number,
+                              .error = error};
     int status = begin_party(&emitter);
     for (int32_t s = 0; s < emitter.party->n_steps && status == 0; s++) {
         emit_step(&emitter, &emitter.party->steps[s]);
         if (emitter.image.status < 0)
-            status = error_set(error, (enum status)emitter.image.status, "board %d's fragment is too large", number);
+            status = error_set(error, (enum status)emitter.image.status, "board %d's fragment is too large",
+                               number);
     }
     if (status == 0)
         status = write_party(&emitter, out);
@@ -457,11 +471,11 @@ static int flash_check(const struct plan *plan, int32_t b, uint32_t size, struct
     if (size <= board->flash_bytes)
         return 0;
     const char *name = board->name[0] ? board->name : board->id;
-    int status = error_set(error, STATUS_DOES_NOT_FIT, "board '%s' needs %u bytes of flash and has %lld", name, size,
-                           (long long)board->flash_bytes);
+    int status = error_set(error, STATUS_DOES_NOT_FIT, "board '%s' needs %u bytes of flash and has %lld",
+                           name, size, (long long)board->flash_bytes);
     if (error) {
-        error->shortfall = (struct error_shortfall){.segment = -1, .resource = "flash", .need_bytes = size,
-                                                    .have_bytes = board->flash_bytes};
+        error->shortfall = (struct error_shortfall){
+            .segment = -1, .resource = "flash", .need_bytes = size, .have_bytes = board->flash_bytes};
         snprintf(error->shortfall.board, sizeof error->shortfall.board, "%s", name);
     }
     return status;

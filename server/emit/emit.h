@@ -12,8 +12,9 @@ struct emit_fragment {
 };
 
 /* Emits all parties' fragments (an unused board gets none: size 0), checks each with vm_check_bounds and
- * vm_check_data, and sets plan->table.fragments and parties[].fragment_bytes. *fragments is an array of plan->n_boards,
- * to be freed with emit_free. STATUS_DOES_NOT_FIT when an image is larger than the board's flash. */
+ * vm_check_data, and sets plan->table.fragments and parties[].fragment_bytes. *fragments is an array of
+ * plan->n_boards, to be freed with emit_free. STATUS_DOES_NOT_FIT when an image is larger than the board's
+ * flash. */
 int emit_plan(struct plan *plan, struct emit_fragment **fragments, struct error *error);
 void emit_free(struct emit_fragment *fragments, int32_t n);
 

@@ -1,7 +1,7 @@
 /*
- * Growing sections of a fragment. Ranges, views and parameters are looked up before they are added, so that a section
- * holds no two equal records; the order is that of first use, hence deterministic. Numbers are 16 bits wide: a section
- * that would pass 65,534 records is an error and not a wrap.
+ * Growing sections of a fragment. Ranges, views and parameters are looked up before they are added, so that a
+ * section holds no two equal records; the order is that of first use, hence deterministic. Numbers are 16
+ * bits wide: a section that would pass 65,534 records is an error and not a wrap.
  */
 #include "server/emit/image.h"
 
@@ -157,11 +157,13 @@ uint8_t *image_write(struct image *image, uint32_t *size, struct error *error)
         error_set(error, image->status, "a fragment has more records than its numbers can count");
         return NULL;
     }
-    struct fragment_layout layout = {(uint16_t)image->ranges.n, (uint16_t)image->views.n, (uint16_t)image->code.n,
-                                     (uint16_t)image->transfers.n, (uint16_t)image->params.n,
-                                     (uint16_t)image->slices.n, image->weight_bytes};
+    struct fragment_layout layout = {(uint16_t)image->ranges.n, (uint16_t)image->views.n,
+                                     (uint16_t)image->code.n,   (uint16_t)image->transfers.n,
+                                     (uint16_t)image->params.n, (uint16_t)image->slices.n,
+                                     image->weight_bytes};
     size_t bytes = fragment_image_bytes(&layout);
-    uint8_t *out = aligned_alloc(FRAGMENT_ALIGN, (bytes + FRAGMENT_ALIGN - 1) / FRAGMENT_ALIGN * FRAGMENT_ALIGN);
+    uint8_t *out =
+        aligned_alloc(FRAGMENT_ALIGN, (bytes + FRAGMENT_ALIGN - 1) / FRAGMENT_ALIGN * FRAGMENT_ALIGN);
     struct fragment_writer writer;
     if (!out || fragment_write(&writer, &layout, out, bytes) < 0) {
         error_set(error, STATUS_NO_MEMORY, "no memory for a fragment of %zu bytes", bytes);
@@ -177,7 +179,8 @@ uint8_t *image_write(struct image *image, uint32_t *size, struct error *error)
     if (image->weight_bytes)
         memcpy(writer.weights, image->weights, image->weight_bytes);
     for (uint32_t i = 0; i < image->slices.n; i++)
-        hash_sha256(writer.weights + writer.slices[i].offset, writer.slices[i].total_bytes, writer.slices[i].sha256);
+        hash_sha256(writer.weights + writer.slices[i].offset, writer.slices[i].total_bytes,
+                    writer.slices[i].sha256);
     writer.header->resident_bytes = image->resident_bytes;
     *size = (uint32_t)bytes;
     return out;

@@ -1,5 +1,6 @@
 /*
- * A fragment image under construction: records are added, equal ones once, and then laid out. Not for other modules.
+ * A fragment image under construction: records are added, equal ones once, and then laid out. Not for other
+ * modules.
  */
 #ifndef SHOAL_SERVER_EMIT_IMAGE_H
 #define SHOAL_SERVER_EMIT_IMAGE_H
@@ -18,7 +19,7 @@ struct image {
     uint8_t *weights; /* malloc'ed */
     uint32_t weight_bytes, weight_cap;
     uint32_t resident_bytes;
-    int status;       /* the first thing that went wrong: STATUS_NO_MEMORY or STATUS_MODEL_LIMIT */
+    int status; /* the first thing that went wrong: STATUS_NO_MEMORY or STATUS_MODEL_LIMIT */
 };
 
 void image_free(struct image *image);
@@ -32,13 +33,13 @@ void image_code(struct image *image, const struct fragment_code *code);
 /* Sets h, w, c of an instruction. */
 void image_box(struct image *image, struct fragment_code *code, struct box box);
 uint16_t image_transfer(struct image *image, const struct fragment_transfer *transfer);
-/* Adds a slice of slice->total_bytes, zeroed, and sets its offset; *at is where to write them, until the next call.
- * Its hash is set by image_write. With `resident` it also gets a place in the resident weights. */
+/* Adds a slice of slice->total_bytes, zeroed, and sets its offset; *at is where to write them, until the next
+ * call. Its hash is set by image_write. With `resident` it also gets a place in the resident weights. */
 uint16_t image_slice(struct image *image, struct fragment_slice *slice, bool resident, uint8_t **at);
 struct fragment_slice *image_slice_at(struct image *image, uint16_t index);
 
-/* The laid-out image, malloc'ed; NULL with `error` set. Header fields that the image does not know (party, arena,
- * peak, ranks, executions, plan) are the caller's to set. */
+/* The laid-out image, malloc'ed; NULL with `error` set. Header fields that the image does not know (party,
+ * arena, peak, ranks, executions, plan) are the caller's to set. */
 uint8_t *image_write(struct image *image, uint32_t *size, struct error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * From an operator's quantisation to fixed-point parameters, by TensorFlow Lite's rules (facts/numerics). All real
- * numbers here are doubles made from the float scales in the file, in the order in which TensorFlow Lite multiplies
- * them: another order can differ in the last bit of a mantissa.
+ * From an operator's quantisation to fixed-point parameters, by TensorFlow Lite's rules (facts/numerics). All
+ * real numbers here are doubles made from the float scales in the file, in the order in which TensorFlow Lite
+ * multiplies them: another order can differ in the last bit of a mantissa.
  */
 #include "server/emit/params.h"
 
@@ -157,7 +157,8 @@ static void set_kernel(struct nn_params *p, const struct graph *graph, const str
 
 struct nn_params params_of(const struct graph *graph, const struct op *op, int32_t input)
 {
-    struct nn_params p = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1};
+    struct nn_params p = {
+        .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1};
     struct quant out = quant_of(graph, op->output);
     p.in_zero_point[0] = (int16_t)quant_of(graph, op->inputs[0]).zero_point;
     if (op->n_inputs > 1)

@@ -1,6 +1,6 @@
 /*
- * Boards as the planner sees them: built-in profiles, FLEET.json both ways, names of strategies and shares. Values
- * from outside are checked here: finite, not negative, of the right type, no unknown key.
+ * Boards as the planner sees them: built-in profiles, FLEET.json both ways, names of strategies and shares.
+ * Values from outside are checked here: finite, not negative, of the right type, no unknown key.
  */
 #include "server/plan/plan.h"
 
@@ -12,14 +12,35 @@ enum { BOARDS_MAX = CONDUCT_PARTIES_MAX };
 
 /* facts/cost-model names them; FACTS/profiles holds the same figures. */
 static const struct plan_board profiles[] = {
-    {.name = "teensy41-good", .clock_hz = 600e6, .mac_per_cycle = {0.62, 0.30, 0.40, 0.60}, .element_per_cycle = 0.50,
-     .link_bytes_per_s = 11.0e6, .crypto_bytes_per_s = 20e6, .message_latency_s = 200e-6, .extra_message_cpu_s = 40e-6,
-     .flash_bytes_per_s = 40e6, .coordinator_link_bytes_per_s = 110e6, .arena_bytes = 458752,
-     .weight_ram_bytes = 262144, .flash_bytes = 7340032, .bandwidth_kb_per_s = 11000, .delay_s_per_kb = 50e-6},
-    {.name = "teensy41-cautious", .clock_hz = 600e6, .mac_per_cycle = {0.27, 0.12, 0.18, 0.50},
-     .element_per_cycle = 0.25, .link_bytes_per_s = 11.0e6, .crypto_bytes_per_s = 4.7e6, .message_latency_s = 300e-6,
-     .extra_message_cpu_s = 100e-6, .flash_bytes_per_s = 30e6, .coordinator_link_bytes_per_s = 110e6,
-     .arena_bytes = 458752, .weight_ram_bytes = 262144, .flash_bytes = 7340032, .bandwidth_kb_per_s = 11000,
+    {.name = "teensy41-good",
+     .clock_hz = 600e6,
+     .mac_per_cycle = {0.62, 0.30, 0.40, 0.60},
+     .element_per_cycle = 0.50,
+     .link_bytes_per_s = 11.0e6,
+     .crypto_bytes_per_s = 20e6,
+     .message_latency_s = 200e-6,
+     .extra_message_cpu_s = 40e-6,
+     .flash_bytes_per_s = 40e6,
+     .coordinator_link_bytes_per_s = 110e6,
+     .arena_bytes = 458752,
+     .weight_ram_bytes = 262144,
+     .flash_bytes = 7340032,
+     .bandwidth_kb_per_s = 11000,
+     .delay_s_per_kb = 50e-6},
+    {.name = "teensy41-cautious",
+     .clock_hz = 600e6,
+     .mac_per_cycle = {0.27, 0.12, 0.18, 0.50},
+     .element_per_cycle = 0.25,
+     .link_bytes_per_s = 11.0e6,
+     .crypto_bytes_per_s = 4.7e6,
+     .message_latency_s = 300e-6,
+     .extra_message_cpu_s = 100e-6,
+     .flash_bytes_per_s = 30e6,
+     .coordinator_link_bytes_per_s = 110e6,
+     .arena_bytes = 458752,
+     .weight_ram_bytes = 262144,
+     .flash_bytes = 7340032,
+     .bandwidth_kb_per_s = 11000,
      .delay_s_per_kb = 75e-6},
 };
 
@@ -74,7 +95,10 @@ struct field {
     size_t offset;
 };
 
-#define FIELD(name, type) {#name, type, offsetof(struct plan_board, name)}
+#define FIELD(name, type)                              \
+    {                                                  \
+#name, type, offsetof(struct plan_board, name) \
+    }
 static const struct field fields[] = {
     FIELD(clock_hz, FIELD_REAL),
     FIELD(element_per_cycle, FIELD_REAL),
@@ -130,7 +154,8 @@ static int read_rates(json_t *value, struct plan_board *board, struct error *err
     int status = 0;
     if (!json_is_object(value))
         return bad(error, "mac_per_cycle", "is not an object");
-    json_object_foreach(value, key, item) {
+    json_object_foreach(value, key, item)
+    {
         int kind = 0;
         while (kind < 4 && strcmp(key, kinds[kind]) != 0)
             kind++;
@@ -172,7 +197,8 @@ static int read_board(json_t *json, struct plan_board *board, struct error *erro
     board->bandwidth_kb_per_s = board->delay_s_per_kb = -1;
     if (!json_is_object(json))
         return error_set(error, STATUS_BAD_JSON, "a board is not a JSON object");
-    json_object_foreach(json, key, value) {
+    json_object_foreach(json, key, value)
+    {
         int status = read_field(key, value, board, error);
         if (status < 0)
             return status;
@@ -190,8 +216,8 @@ int plan_boards_from_json(json_t *json, struct plan_board **boards, int32_t *n, 
     *boards = NULL;
     *n = 0;
     if (count < 1 || count > BOARDS_MAX)
-        return error_set(error, count ? STATUS_TOO_LARGE : STATUS_TOO_FEW_BOARDS, "%zu boards; 1 to %d are allowed",
-                         count, BOARDS_MAX);
+        return error_set(error, count ? STATUS_TOO_LARGE : STATUS_TOO_FEW_BOARDS,
+                         "%zu boards; 1 to %d are allowed", count, BOARDS_MAX);
     struct plan_board *list = calloc(count, sizeof *list);
     if (!list)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu boards", count);

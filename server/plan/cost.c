@@ -1,7 +1,8 @@
 /*
- * Predicted cost of a plan by the definitions of facts/cost-model: weights' bytes and where they are kept, an upper
- * bound for each fragment's size, and times. Every party has a clock; a rank's hop up ends when its slowest sender is
- * done, its hop down begins then; the coordinator's arithmetic is free and its own link bounds every hop.
+ * Predicted cost of a plan by the definitions of facts/cost-model: weights' bytes and where they are kept, an
+ * upper bound for each fragment's size, and times. Every party has a clock; a rank's hop up ends when its
+ * slowest sender is done, its hop down begins then; the coordinator's arithmetic is free and its own link
+ * bounds every hop.
  */
 #include "server/plan/internal.h"
 
@@ -23,8 +24,8 @@ static int32_t in_channels(const struct graph *graph, const struct op *op)
 }
 
 /* The slices of output channels [c0, c1): one a group. */
-static int32_t op_slices(const struct graph *graph, int32_t index, int32_t c0, int32_t c1, struct plan_slice *out,
-                         int32_t n, int32_t max)
+static int32_t op_slices(const struct graph *graph, int32_t index, int32_t c0, int32_t c1,
+                         struct plan_slice *out, int32_t n, int32_t max)
 {
     const struct op *op = &graph->ops[index];
     bool depthwise = op_row(op->kind)->kernel == OP_KERNEL_DW;
@@ -100,7 +101,8 @@ static int64_t step_weight_bytes(const struct plan *plan, const struct plan_step
     return (int64_t)op->kernel_h * op->kernel_w * k * (step->box.c1 - step->box.c0);
 }
 
-static double step_seconds(const struct plan *plan, const struct plan_board *board, const struct plan_step *step)
+static double step_seconds(const struct plan *plan, const struct plan_board *board,
+                           const struct plan_step *step)
 {
     double time = 1e-6 * step_executions(plan, step);
     if (step->kind == PLAN_STEP_COPY)
@@ -111,7 +113,8 @@ static double step_seconds(const struct plan *plan, const struct plan_board *boa
     const struct op_row *row = op_row(op->kind);
     enum op_cost cost = row->cost(plan->graph, op);
     if (cost <= OP_COST_FULLY_CONNECTED)
-        return time + (double)row->macs(plan->graph, op, step->box) / (board->mac_per_cycle[cost] * board->clock_hz);
+        return time +
+               (double)row->macs(plan->graph, op, step->box) / (board->mac_per_cycle[cost] * board->clock_hz);
     int64_t in = step_need_elements(plan, step), out = box_elements(step->box);
     return time + (double)(in > out ? in : out) / (board->element_per_cycle * board->clock_hz);
 }
@@ -168,12 +171,12 @@ static void bound_fragment(struct plan *plan, int32_t party, int32_t n_slices)
         transfers += item->steps[s].kind == PLAN_STEP_SEND || item->steps[s].kind == PLAN_STEP_POST;
         code += step_executions(plan, &item->steps[s]);
     }
-    int64_t records = (code + tables) * 2 * (int64_t)sizeof(struct fragment_range) +
-                      (item->n_buffers + 64) * (int64_t)(sizeof(struct fragment_view) + sizeof(struct fragment_range)) +
-                      code * (int64_t)sizeof(struct fragment_code) +
-                      transfers * (int64_t)sizeof(struct fragment_transfer) +
-                      plan->graph->n_ops * 2 * (int64_t)sizeof(struct nn_params) +
-                      (n_slices + tables + 64) * (int64_t)sizeof(struct fragment_slice);
+    int64_t records =
+        (code + tables) * 2 * (int64_t)sizeof(struct fragment_range) +
+        (item->n_buffers + 64) * (int64_t)(sizeof(struct fragment_view) + sizeof(struct fragment_range)) +
+        code * (int64_t)sizeof(struct fragment_code) + transfers * (int64_t)sizeof(struct fragment_transfer) +
+        plan->graph->n_ops * 2 * (int64_t)sizeof(struct nn_params) +
+        (n_slices + tables + 64) * (int64_t)sizeof(struct fragment_slice);
     item->fragment_bytes = (int64_t)sizeof(struct fragment_header) + 8 * FRAGMENT_ALIGN + records +
                            item->weight_bytes + tables * 256 + constants;
 }
@@ -237,12 +240,15 @@ static double coordinator_rate(const struct plan *plan)
 {
     double rate = 0;
     for (int32_t b = 0; b < plan->n_boards; b++)
-        rate = plan->boards[b].coordinator_link_bytes_per_s > rate ? plan->boards[b].coordinator_link_bytes_per_s : rate;
+        rate = plan->boards[b].coordinator_link_bytes_per_s > rate
+                   ? plan->boards[b].coordinator_link_bytes_per_s
+                   : rate;
     return rate > 0 ? rate : 110e6;
 }
 
 /* One hop: parties begin at `gate` at the earliest; returns when the last is done. */
-static double hop(struct plan *plan, struct clocks *clocks, int32_t segment, uint32_t rank, uint32_t at, double gate)
+static double hop(struct plan *plan, struct clocks *clocks, int32_t segment, uint32_t rank, uint32_t at,
+                  double gate)
 {
     double last = gate, begin = -1;
     int64_t all = 0;

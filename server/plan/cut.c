@@ -1,7 +1,8 @@
 /*
- * The published split: which party makes which boxes of an operator's output. Convolutions and all operators whose
- * row allows it are cut into channel-major runs in proportion to the shares; operators that may work in place, and
- * concatenations, follow the pieces of their input so that nothing moves; what cannot be cut runs on the first board.
+ * The published split: which party makes which boxes of an operator's output. Convolutions and all operators
+ * whose row allows it are cut into channel-major runs in proportion to the shares; operators that may work in
+ * place, and concatenations, follow the pieces of their input so that nothing moves; what cannot be cut runs
+ * on the first board.
  *
  * Invariant: the tasks of an operator are disjoint and cover its output.
  */
@@ -73,7 +74,8 @@ static void add_box(struct maker *maker, int32_t index, uint16_t party, struct b
     }
 }
 
-/* The input whose pieces an element-wise operator can follow: of the output's shape, made by boards. -1: none. */
+/* The input whose pieces an element-wise operator can follow: of the output's shape, made by boards. -1:
+ * none. */
 static int32_t followed(const struct maker *maker, const struct op *op)
 {
     if (!op_row(op->kind)->inplace)
@@ -96,7 +98,8 @@ static bool may_follow(const struct maker *maker, const struct op *op, int32_t i
     struct shape out = shape_of(maker, op->output);
     for (int32_t i = 0; i < holding->n; i++) {
         struct box box = holding->pieces[i].box;
-        if ((!(axes & OP_AXIS_H) && box.h1 - box.h0 != out.h) || (!(axes & OP_AXIS_W) && box.w1 - box.w0 != out.w) ||
+        if ((!(axes & OP_AXIS_H) && box.h1 - box.h0 != out.h) ||
+            (!(axes & OP_AXIS_W) && box.w1 - box.w0 != out.w) ||
             (!(axes & OP_AXIS_C) && box.c1 - box.c0 != out.c))
             return false;
     }
@@ -165,7 +168,8 @@ void cut_op(struct maker *maker, int32_t index)
         return;
     }
     uint32_t axes = op_row(op->kind)->axes(maker->graph, op);
-    uint32_t needed = (out.h > 1 ? OP_AXIS_H : 0u) | (out.w > 1 ? OP_AXIS_W : 0u) | (out.c > 1 ? OP_AXIS_C : 0u);
+    uint32_t needed =
+        (out.h > 1 ? OP_AXIS_H : 0u) | (out.w > 1 ? OP_AXIS_W : 0u) | (out.c > 1 ? OP_AXIS_C : 0u);
     if ((axes & needed) == needed)
         cut_runs(maker, index);
     else

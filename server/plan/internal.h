@@ -1,6 +1,6 @@
 /*
- * What the files of server/plan share while one plan is made; not for other modules. Everything is allocated in the
- * plan's arena; vectors grow by doubling and leave their old memory to it.
+ * What the files of server/plan share while one plan is made; not for other modules. Everything is allocated
+ * in the plan's arena; vectors grow by doubling and leave their old memory to it.
  */
 #ifndef SHOAL_SERVER_PLAN_INTERNAL_H
 #define SHOAL_SERVER_PLAN_INTERNAL_H
@@ -12,8 +12,8 @@
 
 enum { PLAN_BOARDS_MAX = CONDUCT_PARTIES_MAX, PLAN_ARENA_LIMIT = 512 * 1024 * 1024 };
 
-/* A party makes `box` of an operator's output (of a concatenation: of the part that is its input `input`). Stores are
- * indices into maker.stores; -1: none. */
+/* A party makes `box` of an operator's output (of a concatenation: of the part that is its input `input`).
+ * Stores are indices into maker.stores; -1: none. */
 struct task {
     int32_t op, input;
     uint16_t party;
@@ -25,7 +25,7 @@ struct task {
 struct store {
     uint16_t party;
     uint8_t elem;
-    int32_t tensor;      /* root, or n_tensors + op for sums */
+    int32_t tensor; /* root, or n_tensors + op for sums */
     struct box box;
     struct box *valid;
     int32_t n_valid, cap_valid;
@@ -61,9 +61,9 @@ struct piece {
 struct holding {
     struct piece *pieces; /* disjoint; none for a tensor given by the coordinator */
     int32_t n, cap;
-    bool given;      /* made by the coordinator: graph input or head */
-    bool output;     /* needed by the coordinator */
-    int32_t exchange; /* -1 */
+    bool given;          /* made by the coordinator: graph input or head */
+    bool output;         /* needed by the coordinator */
+    int32_t exchange;    /* -1 */
     int32_t first_store; /* -1 */
 };
 
@@ -71,24 +71,25 @@ struct maker {
     struct plan *plan;
     struct error *error;
     const struct graph *graph;
-    int32_t *root;            /* of each tensor */
-    struct holding *holdings; /* of each tensor, used for roots only */
+    int32_t *root;                    /* of each tensor */
+    struct holding *holdings;         /* of each tensor, used for roots only */
     double fraction[PLAN_BOARDS_MAX]; /* upper end of board b's part of every cut operator, in [0, 1] */
-    int32_t first_board;      /* the first with a share */
-    bool keep;                /* received boxes stay for later readers */
+    int32_t first_board;              /* the first with a share */
+    bool keep;                        /* received boxes stay for later readers */
     struct task *tasks;
     int32_t n_tasks, cap_tasks;
-    int32_t *op_task;         /* first task of each operator, n_ops + 1 entries */
+    int32_t *op_task; /* first task of each operator, n_ops + 1 entries */
     struct store *stores;
     int32_t n_stores, cap_stores;
     struct want *wants;
     int32_t n_wants, cap_wants;
     struct move *moves;
     int32_t n_moves, cap_moves;
-    int32_t *rank_before;     /* of each operator: rank of the hop up before it, -1: no exchange; n_ops: the end */
+    int32_t
+        *rank_before; /* of each operator: rank of the hop up before it, -1: no exchange; n_ops: the end */
     uint32_t ranks;
-    int32_t *segment_of;      /* of each operator, -1 */
-    bool failed;              /* out of memory */
+    int32_t *segment_of; /* of each operator, -1 */
+    bool failed;         /* out of memory */
 };
 
 /* Room for one more at (*vector)[*n], zeroed; NULL without memory (then maker->failed is set). Counts it. */
@@ -104,7 +105,8 @@ struct box maker_need(const struct maker *maker, const struct task *task, int32_
 
 /* cut.c: tasks of one operator, by the strategy; appended in order of parties. */
 void cut_op(struct maker *maker, int32_t op);
-/* route.c: stores, wants, moves and uploads of the tasks of one operator; then ranks, exchanges, transfers, steps. */
+/* route.c: stores, wants, moves and uploads of the tasks of one operator; then ranks, exchanges, transfers,
+ * steps. */
 void route_op(struct maker *maker, int32_t op);
 /* program.c: ranks, exchanges, the table of transfers, each party's steps and the use of its stores. */
 void program_write(struct maker *maker);
@@ -116,7 +118,8 @@ void cost_predict(struct maker *maker);
 /* Bytes of one weight slice for output channels [c0, c1) and `k` input values each, as emit lays it out. */
 int64_t cost_slice_bytes(int64_t values, int32_t channels);
 
-/* boxes of a list that are joined while the hull wastes little: afterwards disjoint. Returns the new count. */
+/* boxes of a list that are joined while the hull wastes little: afterwards disjoint. Returns the new count.
+ */
 int32_t cut_join(struct box *boxes, int32_t n, int64_t waste);
 
 #endif

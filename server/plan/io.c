@@ -1,6 +1,7 @@
 /*
- * The coordinator's ends of one inference: the graph's head before, its tail after, both by the reference executor.
- * Tensors are kept as that executor wants them: one malloc'ed block each, NULL for what is not there.
+ * The coordinator's ends of one inference: the graph's head before, its tail after, both by the reference
+ * executor. Tensors are kept as that executor wants them: one malloc'ed block each, NULL for what is not
+ * there.
  */
 #include "server/model/optable.h"
 #include "server/model/reference.h"
@@ -37,8 +38,8 @@ static int put_views(struct plan_io *io, struct error *error)
     const struct graph *graph = io->plan->graph;
     for (int32_t i = 0; i < graph->n_ops; i++) {
         const struct op *op = &graph->ops[i];
-        if (op->place != OP_PLACE_BODY || op_row(op->kind)->kernel != OP_KERNEL_FREE || !io->tensors[op->inputs[0]] ||
-            io->tensors[op->output])
+        if (op->place != OP_PLACE_BODY || op_row(op->kind)->kernel != OP_KERNEL_FREE ||
+            !io->tensors[op->inputs[0]] || io->tensors[op->output])
             continue;
         if (put_tensor(io, op->output, io->tensors[op->inputs[0]], error) < 0)
             return error->status;
@@ -64,7 +65,8 @@ static int run_head(struct plan_io *io, const void *input, struct error *error)
     return 0;
 }
 
-struct plan_io *plan_io_begin(const struct plan *plan, const void *input, size_t input_bytes, struct error *error)
+struct plan_io *plan_io_begin(const struct plan *plan, const void *input, size_t input_bytes,
+                              struct error *error)
 {
     struct error own;
     if (!error)
@@ -72,7 +74,8 @@ struct plan_io *plan_io_begin(const struct plan *plan, const void *input, size_t
     error_clear(error);
     size_t needed = graph_input_bytes(plan->graph);
     if (input_bytes != needed) {
-        error_set(error, STATUS_INPUT_SIZE, "the input has %zu bytes, the model takes %zu", input_bytes, needed);
+        error_set(error, STATUS_INPUT_SIZE, "the input has %zu bytes, the model takes %zu", input_bytes,
+                  needed);
         return NULL;
     }
     struct plan_io *io = calloc(1, sizeof *io);
@@ -98,11 +101,12 @@ int plan_io_end(struct plan_io *io, const int8_t *const *outputs, void *output, 
         error = &own;
     error_clear(error);
     if (output_bytes != graph_output_bytes(graph))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "room for %zu bytes of output, %zu are needed", output_bytes,
-                         graph_output_bytes(graph));
+        return error_set(error, STATUS_INVALID_ARGUMENT, "room for %zu bytes of output, %zu are needed",
+                         output_bytes, graph_output_bytes(graph));
     for (int32_t e = 0; e < io->plan->n_exchanges; e++) {
         const struct conduct_exchange *exchange = &io->plan->table.exchanges[e];
-        if (exchange->is_output && !exchange->is_input && put_tensor(io, exchange->tensor, outputs[e], error) < 0)
+        if (exchange->is_output && !exchange->is_input &&
+            put_tensor(io, exchange->tensor, outputs[e], error) < 0)
             return error->status;
     }
     if (put_views(io, error) < 0)

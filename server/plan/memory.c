@@ -1,7 +1,7 @@
 /*
- * From stores to buffers: each store that a party uses gets a place in its arena. A store made in place of another is
- * one buffer with it if nobody reads the other any more. peak_bytes follows the counting rules (activations in use at
- * a step; no scratch), arena_bytes is what the packer needs for everything.
+ * From stores to buffers: each store that a party uses gets a place in its arena. A store made in place of
+ * another is one buffer with it if nobody reads the other any more. peak_bytes follows the counting rules
+ * (activations in use at a step; no scratch), arena_bytes is what the packer needs for everything.
  */
 #include "server/plan/internal.h"
 #include "server/schedule/pack.h"
@@ -53,7 +53,7 @@ static void collect(struct maker *maker, uint16_t number, struct layout *layout)
             group = layout->n_groups++;
             layout->groups[group] = (struct group){
                 {box_elements(store->box) * store->elem, store->first, store->last, align_of(store), 0},
-                store->elem == 4};
+                store->tensor >= maker->graph->n_tensors};
         }
         struct pack_item *item = &layout->groups[group].item;
         item->first = store->first < item->first ? store->first : item->first;
@@ -96,8 +96,9 @@ static void number_buffers(struct maker *maker, const struct layout *layout, str
         struct store *store = &maker->stores[layout->stores[k]];
         const struct pack_item *item = &layout->groups[layout->group_of[layout->stores[k]]].item;
         store->buffer = k;
-        party->buffers[k] = (struct plan_buffer){store->tensor, store->box, store->elem, (uint32_t)item->offset,
-                                                 (uint32_t)item->bytes, store->first, store->last};
+        party->buffers[k] =
+            (struct plan_buffer){store->tensor,         store->box,   store->elem, (uint32_t)item->offset,
+                                 (uint32_t)item->bytes, store->first, store->last};
     }
     for (int32_t s = 0; s < party->n_steps; s++) {
         int32_t *refs[4] = {&party->steps[s].in[0], &party->steps[s].in[1], &party->steps[s].out,

@@ -1,7 +1,7 @@
 /*
- * Making a plan: shares within caps, then cutting, routing, placing and predicting (cut.c, route.c, program.c,
- * memory.c, cost.c), again with lower caps while a board's fragment or arena is too large. A kernel that is cut lies
- * on two boards, so shares of weight bytes alone do not tell a fragment's size.
+ * Making a plan: shares within caps, then cutting, routing, placing and predicting (cut.c, route.c,
+ * program.c, memory.c, cost.c), again with lower caps while a board's fragment or arena is too large. A
+ * kernel that is cut lies on two boards, so shares of weight bytes alone do not tell a fragment's size.
  *
  * Deterministic: the same graph, boards and options give the same plan.
  */
@@ -194,8 +194,9 @@ static double own_k1(const struct graph *graph, const struct plan_board *board)
             continue;
         struct box whole = box_whole(graph->tensors[op->output].shape);
         enum op_cost cost = row->cost(graph, op);
-        cycles += cost <= OP_COST_FULLY_CONNECTED ? (double)row->macs(graph, op, whole) / board->mac_per_cycle[cost]
-                                                  : (double)box_elements(whole) / board->element_per_cycle;
+        cycles += cost <= OP_COST_FULLY_CONNECTED
+                      ? (double)row->macs(graph, op, whole) / board->mac_per_cycle[cost]
+                      : (double)box_elements(whole) / board->element_per_cycle;
     }
     return cycles > 0 ? (double)output_bytes(graph) / 1e3 / (cycles / 1e6) : 1;
 }
@@ -206,7 +207,8 @@ static void set_even(struct search *search)
         search->rating[b] = 1;
 }
 
-/* Ratings by equation 5 need K_c, the bytes moved per byte of output; it is taken from the plan with even shares. */
+/* Ratings by equation 5 need K_c, the bytes moved per byte of output; it is taken from the plan with even
+ * shares. */
 static int set_ratings(struct search *search)
 {
     set_even(search);
@@ -231,7 +233,8 @@ static int set_ratings(struct search *search)
     for (int32_t b = 0; b < search->n; b++) {
         const struct plan_board *board = &search->boards[b];
         double k1 = board->k1 > 0 ? board->k1 : own_k1(search->graph, board);
-        search->rating[b] = plan_rating(board->clock_hz / 1e6, k1, board->delay_s_per_kb, board->bandwidth_kb_per_s, kc);
+        search->rating[b] =
+            plan_rating(board->clock_hz / 1e6, k1, board->delay_s_per_kb, board->bandwidth_kb_per_s, kc);
     }
     return 0;
 }
@@ -285,9 +288,9 @@ static bool lower_caps(struct search *search, const struct plan *plan)
             continue;
         fits = false;
         int64_t share = search->share[b];
-        int64_t cap = what.resource[0] == 'f' ? share - (what.need_bytes - what.have_bytes)
-                                              : (int64_t)((double)share * (double)what.have_bytes /
-                                                          (double)what.need_bytes);
+        int64_t cap = what.resource[0] == 'f'
+                          ? share - (what.need_bytes - what.have_bytes)
+                          : (int64_t)((double)share * (double)what.have_bytes / (double)what.need_bytes);
         search->cap[b] = cap < 0 ? 0 : cap >= share ? share - 1 : cap;
     }
     return fits;
@@ -309,9 +312,9 @@ static int refuse(struct search *search, const struct plan *plan, struct error_s
     }
     if (n_shortfalls)
         *n_shortfalls = n < room ? n : room;
-    error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld%s", first.board,
-              (long long)first.need_bytes, first.resource ? first.resource : "memory", (long long)first.have_bytes,
-              n > 1 ? "; others fall short too" : "");
+    error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld%s",
+              first.board, (long long)first.need_bytes, first.resource ? first.resource : "memory",
+              (long long)first.have_bytes, n > 1 ? "; others fall short too" : "");
     search->error->shortfall = first;
     return STATUS_DOES_NOT_FIT;
 }
@@ -333,8 +336,10 @@ static struct plan *uncapped(struct search *search)
     return build(search);
 }
 
-/* Cuts until all fits, first keeping received boxes for later readers, then not. NULL: refused, or an error. */
-static struct plan *fit(struct search *search, struct error_shortfall *shortfalls, int32_t *n_shortfalls, int32_t room)
+/* Cuts until all fits, first keeping received boxes for later readers, then not. NULL: refused, or an error.
+ */
+static struct plan *fit(struct search *search, struct error_shortfall *shortfalls, int32_t *n_shortfalls,
+                        int32_t room)
 {
     struct plan *plan = NULL;
     for (int keep = 1; keep >= 0; keep--) {
@@ -364,8 +369,8 @@ static struct plan *fit(struct search *search, struct error_shortfall *shortfall
 }
 
 /* One board does all: the first on which it fits. */
-static struct plan *fit_single(struct search *search, struct error_shortfall *shortfalls, int32_t *n_shortfalls,
-                               int32_t room)
+static struct plan *fit_single(struct search *search, struct error_shortfall *shortfalls,
+                               int32_t *n_shortfalls, int32_t room)
 {
     int32_t n = 0;
     search->keep = true;
@@ -377,8 +382,8 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
         if (!plan || !shortfall(plan, b, &item))
             return plan;
         if (n == 0) {
-            error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld", item.board,
-                      (long long)item.need_bytes, item.resource, (long long)item.have_bytes);
+            error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld",
+                      item.board, (long long)item.need_bytes, item.resource, (long long)item.have_bytes);
             search->error->shortfall = item;
         }
         if (shortfalls && n < room)
@@ -395,13 +400,15 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
 
 static int check_board(const struct plan_board *board, struct error *error)
 {
-    double positive[] = {board->clock_hz, board->mac_per_cycle[0], board->mac_per_cycle[1], board->mac_per_cycle[2],
-                         board->mac_per_cycle[3], board->element_per_cycle, board->link_bytes_per_s,
-                         board->crypto_bytes_per_s, board->flash_bytes_per_s};
+    double positive[] = {board->clock_hz,         board->mac_per_cycle[0],   board->mac_per_cycle[1],
+                         board->mac_per_cycle[2], board->mac_per_cycle[3],   board->element_per_cycle,
+                         board->link_bytes_per_s, board->crypto_bytes_per_s, board->flash_bytes_per_s};
     for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
         if (!isfinite(positive[i]) || positive[i] <= 0)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "board '%s' has a rate that is not above 0", board->name);
-    if (!(board->message_latency_s >= 0) || !(board->extra_message_cpu_s >= 0) || !(board->delay_s_per_kb >= 0))
+            return error_set(error, STATUS_INVALID_ARGUMENT, "board '%s' has a rate that is not above 0",
+                             board->name);
+    if (!(board->message_latency_s >= 0) || !(board->extra_message_cpu_s >= 0) ||
+        !(board->delay_s_per_kb >= 0))
         return error_set(error, STATUS_INVALID_ARGUMENT, "board '%s' has a negative delay", board->name);
     return 0;
 }
@@ -413,8 +420,10 @@ static int check_arguments(struct search *search)
     if (search->n > PLAN_BOARDS_MAX)
         return error_set(search->error, STATUS_INVALID_ARGUMENT, "%d boards, the limit is %d", search->n,
                          PLAN_BOARDS_MAX);
-    if (search->options.strategy == PLAN_STRATEGY_CHANNELS || search->options.strategy == PLAN_STRATEGY_STRIPS)
-        return error_set(search->error, STATUS_INVALID_ARGUMENT, "strategy '%s' is not there yet; neuron and single are",
+    if (search->options.strategy == PLAN_STRATEGY_CHANNELS ||
+        search->options.strategy == PLAN_STRATEGY_STRIPS)
+        return error_set(search->error, STATUS_INVALID_ARGUMENT,
+                         "strategy '%s' is not there yet; neuron and single are",
                          plan_strategy_name(search->options.strategy));
     if (search->options.strategy == PLAN_STRATEGY_AUTO)
         search->options.strategy = PLAN_STRATEGY_NEURON;
@@ -424,12 +433,16 @@ static int check_arguments(struct search *search)
     return 0;
 }
 
-struct plan *plan_make(const struct graph *graph, const char *version, const struct plan_board *boards, int32_t n_boards,
-                       const struct plan_options *options, struct error_shortfall *shortfalls, int32_t *n_shortfalls,
-                       struct error *error)
+struct plan *plan_make(const struct graph *graph, const char *version, const struct plan_board *boards,
+                       int32_t n_boards, const struct plan_options *options,
+                       struct error_shortfall *shortfalls, int32_t *n_shortfalls, struct error *error)
 {
     struct error own;
-    struct search search = {.graph = graph, .version = version, .boards = boards, .n = n_boards, .options = *options,
+    struct search search = {.graph = graph,
+                            .version = version,
+                            .boards = boards,
+                            .n = n_boards,
+                            .options = *options,
                             .error = error ? error : &own};
     int32_t room = n_shortfalls ? *n_shortfalls : 0;
     if (n_shortfalls)

@@ -111,8 +111,8 @@ struct plan_party {
     struct plan_step *steps;
     int32_t n_steps;
     int64_t peak_bytes, arena_bytes, scratch_bytes;
-    int32_t peak_step; /* at which peak_bytes are in use */
-    uint8_t *resident; /* of each operator: its weights are kept in RAM */
+    int32_t peak_step;       /* at which peak_bytes are in use */
+    uint8_t *resident;       /* of each operator: its weights are kept in RAM */
     int64_t weight_bytes;    /* of its weight slices, each kernel counted once */
     int64_t fragment_bytes;  /* an upper bound; the size of the image once emitted */
     int64_t resident_bytes;  /* of the weights that are kept in weight_ram_bytes */
@@ -175,14 +175,15 @@ int plan_io_end(struct plan_io *io, const int8_t *const *outputs, void *output, 
                 struct error *error);
 void plan_io_free(struct plan_io *io); /* NULL is allowed */
 
-/* Weight slices of a party: one for each operator and group of which it makes anything. Calls `visit` for each with
- * the hull of the output channels that it makes; k0, k1 are the input channels of the group. */
+/* Weight slices of a party: one for each operator and group of which it makes anything. Calls `visit` for
+ * each with the hull of the output channels that it makes; k0, k1 are the input channels of the group. */
 struct plan_slice {
     int32_t op, c0, c1, k0, k1;
-    int64_t values;           /* bytes of the weights alone */
-    int64_t total_bytes;      /* with multipliers and biases */
+    int64_t values;      /* bytes of the weights alone */
+    int64_t total_bytes; /* with multipliers and biases */
 };
-int32_t plan_slices(const struct plan *plan, int32_t party, struct plan_slice *out, int32_t max); /* how many */
+int32_t plan_slices(const struct plan *plan, int32_t party, struct plan_slice *out,
+                    int32_t max); /* how many */
 
 /* Boards: the built-in profiles, N copies of one, FLEET.json (array or one object). Unknown keys are refused.
  */

@@ -1,11 +1,11 @@
 /*
- * From stores, wants and moves to each party's program: ranks, exchanges, the table of transfers that fragment,
- * conductor and simulator share, and steps in the order of ENCODING C3.
+ * From stores, wants and moves to each party's program: ranks, exchanges, the table of transfers that
+ * fragment, conductor and simulator share, and steps in the order of ENCODING C3.
  *
- * Before an operator for which anybody must receive there is one pair of ranks: r for what goes up, r + 1 for what
- * comes down. Every party queues its sends of r and posts its receives of r + 1 there, moves what it has itself, then
- * waits for r + 1 if it posted anything. So before it waits for a rank it has begun everything up to it. Memory of a
- * queued send stays in use until the next wait for its rank or above.
+ * Before an operator for which anybody must receive there is one pair of ranks: r for what goes up, r + 1 for
+ * what comes down. Every party queues its sends of r and posts its receives of r + 1 there, moves what it has
+ * itself, then waits for r + 1 if it posted anything. So before it waits for a rank it has begun everything
+ * up to it. Memory of a queued send stays in use until the next wait for its rank or above.
  */
 #include "server/plan/internal.h"
 
@@ -46,9 +46,10 @@ static int32_t new_exchange(struct maker *maker, int32_t tensor, int32_t op)
     struct holding *holding = &maker->holdings[tensor];
     int32_t index = plan->n_exchanges++;
     holding->exchange = index;
-    plan->exchanges[index] = (struct plan_exchange){.tensor = tensor, .rank = (uint32_t)maker->rank_before[op]};
-    plan->table.exchanges[index] =
-        (struct conduct_exchange){tensor, maker->graph->tensors[tensor].shape, holding->given, holding->output};
+    plan->exchanges[index] =
+        (struct plan_exchange){.tensor = tensor, .rank = (uint32_t)maker->rank_before[op]};
+    plan->table.exchanges[index] = (struct conduct_exchange){tensor, maker->graph->tensors[tensor].shape,
+                                                             holding->given, holding->output};
     return index;
 }
 
@@ -118,7 +119,8 @@ static void add_uploads(struct maker *maker, struct legs *legs, int32_t exchange
 
 static int by_order(const void *a, const void *b)
 {
-    const struct conduct_transfer *x = &((const struct leg *)a)->transfer, *y = &((const struct leg *)b)->transfer;
+    const struct conduct_transfer *x = &((const struct leg *)a)->transfer,
+                                  *y = &((const struct leg *)b)->transfer;
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
     if (x->from != y->from)
@@ -147,7 +149,8 @@ static void number_transfers(struct maker *maker, struct legs *legs)
         struct conduct_transfer *transfer = &legs->items[i].transfer;
         uint16_t link = transfer->from ? transfer->from : transfer->to;
         if (next[link] >= UINT16_MAX)
-            error_set(maker->error, STATUS_MODEL_LIMIT, "board %d has more than %d transfers", link, UINT16_MAX);
+            error_set(maker->error, STATUS_MODEL_LIMIT, "board %d has more than %d transfers", link,
+                      UINT16_MAX);
         transfer->id = (uint16_t)next[link]++;
         plan->table.transfers[i] = *transfer;
     }
@@ -188,8 +191,8 @@ struct writer {
     uint16_t party;
     struct plan_step *steps;
     int32_t n, cap;
-    int32_t next_leg, next_move;  /* where to look on */
-    int32_t *sent; /* stores of sends since the last wait */
+    int32_t next_leg, next_move; /* where to look on */
+    int32_t *sent;               /* stores of sends since the last wait */
     int32_t n_sent, cap_sent;
     int32_t segment;
 };
@@ -208,8 +211,13 @@ static struct plan_step *add_step(struct writer *writer, enum plan_step_kind kin
     struct plan_step *step =
         maker_push(writer->maker, &writer->steps, &writer->n, &writer->cap, sizeof *step);
     if (step)
-        *step = (struct plan_step){.kind = kind, .segment = writer->segment, .op = op, .box = box, .in = {-1, -1},
-                                   .out = -1, .scratch = -1};
+        *step = (struct plan_step){.kind = kind,
+                                   .segment = writer->segment,
+                                   .op = op,
+                                   .box = box,
+                                   .in = {-1, -1},
+                                   .out = -1,
+                                   .scratch = -1};
     return step;
 }
 
@@ -232,9 +240,9 @@ static void add_transfers(struct writer *writer, uint32_t rank, int32_t op, bool
             continue;
         bool send = transfer->from == writer->party;
         struct plan_step *step = add_step(writer, send ? PLAN_STEP_SEND : PLAN_STEP_POST, op, transfer->box);
-        int32_t *sent = send ? maker_push(writer->maker, &writer->sent, &writer->n_sent, &writer->cap_sent,
-                                          sizeof *sent)
-                             : NULL;
+        int32_t *sent =
+            send ? maker_push(writer->maker, &writer->sent, &writer->n_sent, &writer->cap_sent, sizeof *sent)
+                 : NULL;
         if (!step || (send && !sent))
             return;
         step->transfer = (uint32_t)writer->next_leg;
@@ -250,7 +258,8 @@ static void add_transfers(struct writer *writer, uint32_t rank, int32_t op, bool
 static void add_moves(struct writer *writer, int32_t op)
 {
     struct maker *maker = writer->maker;
-    for (; writer->next_move < maker->n_moves && maker->moves[writer->next_move].op <= op; writer->next_move++) {
+    for (; writer->next_move < maker->n_moves && maker->moves[writer->next_move].op <= op;
+         writer->next_move++) {
         const struct move *move = &maker->moves[writer->next_move];
         if (move->party != writer->party)
             continue;

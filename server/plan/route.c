@@ -1,10 +1,12 @@
 /*
- * Where each task finds its input and puts its output, and what must move for it. A task reads one store that holds
- * all it needs: memory in which the party made it, or a new store that is filled by receiving and, for what the party
- * has itself, by moving. Operator by operator; route_finish() then ranks the exchanges and writes the programs' steps.
+ * Where each task finds its input and puts its output, and what must move for it. A task reads one store that
+ * holds all it needs: memory in which the party made it, or a new store that is filled by receiving and, for
+ * what the party has itself, by moving. Operator by operator; route_finish() then ranks the exchanges and
+ * writes the programs' steps.
  *
- * Invariants: a want never leaves what the party could have moved itself unless that saves messages; whatever is
- * wanted was made by somebody or is given by the coordinator; pieces of one tensor go up at one rank, below all wants.
+ * Invariants: a want never leaves what the party could have moved itself unless that saves messages; whatever
+ * is wanted was made by somebody or is given by the coordinator; pieces of one tensor go up at one rank,
+ * below all wants.
  */
 #include "server/plan/internal.h"
 
@@ -88,8 +90,16 @@ static int32_t new_store(struct maker *maker, uint16_t party, int32_t tensor, ui
         maker_push(maker, &maker->stores, &maker->n_stores, &maker->cap_stores, sizeof *store);
     if (!store)
         return -1;
-    *store = (struct store){.party = party, .elem = elem, .tensor = tensor, .box = box, .shares_with = -1,
-                            .first = INT32_MAX, .last = -1, .made_for = -1, .next = -1, .buffer = -1};
+    *store = (struct store){.party = party,
+                            .elem = elem,
+                            .tensor = tensor,
+                            .box = box,
+                            .shares_with = -1,
+                            .first = INT32_MAX,
+                            .last = -1,
+                            .made_for = -1,
+                            .next = -1,
+                            .buffer = -1};
     int32_t index = maker->n_stores - 1;
     if (tensor < maker->graph->n_tensors) {
         store->next = maker->holdings[tensor].first_store;
@@ -99,7 +109,8 @@ static int32_t new_store(struct maker *maker, uint16_t party, int32_t tensor, ui
 }
 
 /* A store of the party that holds all of `box`; -1: none. */
-static int32_t find_store(const struct maker *maker, uint16_t party, int32_t tensor, struct box box, int32_t op)
+static int32_t find_store(const struct maker *maker, uint16_t party, int32_t tensor, struct box box,
+                          int32_t op)
 {
     for (int32_t i = maker->holdings[tensor].first_store; i >= 0; i = maker->stores[i].next) {
         const struct store *store = &maker->stores[i];
@@ -121,8 +132,8 @@ static int64_t message_worth(const struct maker *maker, uint16_t party)
     return worth > 0 && worth < 1e6 ? (int64_t)worth : 0;
 }
 
-static void add_move(struct maker *maker, int32_t tensor, int32_t op, uint16_t party, int32_t from, int32_t to,
-                     struct box box)
+static void add_move(struct maker *maker, int32_t tensor, int32_t op, uint16_t party, int32_t from,
+                     int32_t to, struct box box)
 {
     struct move *move = maker_push(maker, &maker->moves, &maker->n_moves, &maker->cap_moves, sizeof *move);
     if (move)
@@ -163,7 +174,8 @@ static int by_size(const void *a, const void *b)
                                 : (x->box.c0 > y->box.c0) - (x->box.c0 < y->box.c0);
 }
 
-/* A new store for `box`: what the party made itself is moved, the rest is wanted. Largest own pieces first. */
+/* A new store for `box`: what the party made itself is moved, the rest is wanted. Largest own pieces first.
+ */
 static void fetch(struct maker *maker, uint16_t party, int32_t tensor, int32_t op, struct box box)
 {
     const struct holding *holding = &maker->holdings[tensor];
@@ -183,7 +195,8 @@ static void fetch(struct maker *maker, uint16_t party, int32_t tensor, int32_t o
         if (take_out(parts, &n_parts, own[i].box, message_worth(maker, party)))
             add_move(maker, tensor, op, party, own[i].store, to, own[i].box);
     for (int32_t i = 0; i < n_parts; i++) {
-        struct want *want = maker_push(maker, &maker->wants, &maker->n_wants, &maker->cap_wants, sizeof *want);
+        struct want *want =
+            maker_push(maker, &maker->wants, &maker->n_wants, &maker->cap_wants, sizeof *want);
         if (want)
             *want = (struct want){tensor, op, to, party, parts[i]};
     }
@@ -249,6 +262,24 @@ static int32_t in_place(const struct maker *maker, int32_t begin, int32_t end, i
     return found;
 }
 
+/* Where an operator needs room of its own: int32 sums, or an input of a concatenation that is rescaled first.
+ */
+static int32_t new_scratch(struct maker *maker, const struct task *task)
+{
+    const struct graph *graph = maker->graph;
+    const struct op *op = &graph->ops[task->op];
+    const struct op_row *row = op_row(op->kind);
+    int32_t number = graph->n_tensors + task->op;
+    if (row->kernel == OP_KERNEL_SUM)
+        return new_store(maker, task->party, number, 4, task->box);
+    if (row->kernel != OP_KERNEL_COPY || row->max_inputs == 1)
+        return -1;
+    struct quant in = graph->tensors[op->inputs[task->input]].quant, out = graph->tensors[op->output].quant;
+    if (in.scale == out.scale && in.zero_point == out.zero_point)
+        return -1;
+    return new_store(maker, task->party, number, 1, row->need(graph, op, task->input, task->box));
+}
+
 /* Stores for what the tasks [begin, end) of one party make. */
 static void route_outputs(struct maker *maker, int32_t begin, int32_t end)
 {
@@ -268,8 +299,7 @@ static void route_outputs(struct maker *maker, int32_t begin, int32_t end)
                 task->out = s;
         if (task->out < 0)
             task->out = new_store(maker, task->party, op->output, 1, task->box);
-        if (op_row(op->kind)->kernel == OP_KERNEL_SUM)
-            task->scratch = new_store(maker, task->party, maker->graph->n_tensors + index, 4, task->box);
+        task->scratch = new_scratch(maker, task);
         if (maker->failed)
             return;
         add_valid(maker, &maker->stores[task->out], task->box);
@@ -279,7 +309,7 @@ static void route_outputs(struct maker *maker, int32_t begin, int32_t end)
             *piece = (struct piece){task->party, task->out, task->box};
     }
     for (int32_t s = first; s < maker->n_stores && !maker->failed; s++)
-        if (maker->stores[s].elem == 1)
+        if (maker->stores[s].tensor == op->output)
             maker->stores[s].shares_with = in_place(maker, begin, end, s);
 }
 

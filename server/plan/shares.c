@@ -1,7 +1,8 @@
 /*
- * Ratings and shares: equation 5 of the published split, and exact integer water-filling in place of its equation 7
- * (facts/split 4). Invariants of the water-filling: shares sum up to the total, each lies within [0, cap], it is
- * refused exactly when the caps' sum is below the total, and share over rating is level over those that are not full.
+ * Ratings and shares: equation 5 of the published split, and exact integer water-filling in place of its
+ * equation 7 (facts/split 4). Invariants of the water-filling: shares sum up to the total, each lies within
+ * [0, cap], it is refused exactly when the caps' sum is below the total, and share over rating is level over
+ * those that are not full.
  */
 #include "server/plan/plan.h"
 
@@ -17,7 +18,8 @@ double plan_rating(double clock_mhz, double k1, double delay_s_per_kb, double ba
     return isfinite(rating) && rating > 0 ? rating : 0;
 }
 
-/* Those that still take: of one tier (rated, or unrated ones that come in only when the rated ones are full). */
+/* Those that still take: of one tier (rated, or unrated ones that come in only when the rated ones are full).
+ */
 struct pool {
     int32_t index[WATERFILL_MAX];
     double rating[WATERFILL_MAX];

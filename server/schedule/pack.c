@@ -1,7 +1,7 @@
 /*
- * Best-fit packing with a local search. An order of items decides a packing: each item goes into the smallest gap
- * that takes it between the items already placed that are in use at the same time, lowest offset among equals. The
- * search moves one item to another place in the order and keeps what is not worse.
+ * Best-fit packing with a local search. An order of items decides a packing: each item goes into the smallest
+ * gap that takes it between the items already placed that are in use at the same time, lowest offset among
+ * equals. The search moves one item to another place in the order and keeps what is not worse.
  *
  * Invariant: items whose times overlap never overlap in memory; with no conflicts everything lies at 0.
  */
@@ -16,7 +16,7 @@
 struct packer {
     struct pack_item *items;
     int32_t n;
-    int32_t *conflicts;  /* of item i: conflicts[start[i]] .. conflicts[start[i + 1] - 1] */
+    int32_t *conflicts; /* of item i: conflicts[start[i]] .. conflicts[start[i + 1] - 1] */
     int32_t *start;
     int32_t *order, *best_order, *near; /* n each */
     bool *placed;
@@ -77,7 +77,8 @@ static int64_t best_gap(struct packer *packer, int32_t i)
         int32_t other = packer->conflicts[k], at;
         if (!packer->placed[other])
             continue;
-        for (at = n++; at > 0 && packer->items[packer->near[at - 1]].offset > packer->items[other].offset; at--)
+        for (at = n++; at > 0 && packer->items[packer->near[at - 1]].offset > packer->items[other].offset;
+             at--)
             packer->near[at] = packer->near[at - 1];
         packer->near[at] = other;
     }
@@ -194,8 +195,8 @@ int schedule_pack(struct pack_item *items, int32_t n, int32_t effort, int64_t *t
     packer.near = calloc((size_t)n, sizeof *packer.near);
     packer.placed = calloc((size_t)n, sizeof *packer.placed);
     packer.best_offset = calloc((size_t)n, sizeof *packer.best_offset);
-    if (packer.start && packer.conflicts && packer.order && packer.best_order && packer.near && packer.placed &&
-        packer.best_offset) {
+    if (packer.start && packer.conflicts && packer.order && packer.best_order && packer.near &&
+        packer.placed && packer.best_offset) {
         list_conflicts(&packer);
         search(&packer, effort, total);
         status = 0;
