@@ -40,15 +40,25 @@ static struct reference_multiplier channel_multiplier(struct reference_call call
     return reference_multiplier(product / (double)out);
 }
 
-static int8_t finish(struct reference_call call, int32_t c, int32_t sum)
+/* What turns the sums of one output channel into int8. */
+struct finish {
+    struct reference_multiplier m;
+    int32_t bias, zero_point;
+    struct reference_range range;
+};
+
+static struct finish channel_finish(struct reference_call call, int32_t c)
 {
     struct quant out = reference_output(call)->quant;
-    struct reference_range range = reference_activation(call.op->activation, out);
-    int32_t bias = call.op->bias ? call.op->bias[c] : 0;
-    int32_t scaled = reference_scale(sum + bias, channel_multiplier(call, c));
+    return (struct finish){channel_multiplier(call, c), call.op->bias ? call.op->bias[c] : 0, out.zero_point,
+                           reference_activation(call.op->activation, out)};
+}
+
+static int8_t finish(const struct finish *f, int32_t sum)
+{
     /* In 64 bits, for a scaled value may be anything. */
-    int64_t value = (int64_t)scaled + out.zero_point;
-    return (int8_t)(value < range.lo ? range.lo : value > range.hi ? range.hi : value);
+    int64_t value = (int64_t)reference_scale(sum + f->bias, f->m) + f->zero_point;
+    return (int8_t)(value < f->range.lo ? f->range.lo : value > f->range.hi ? f->range.hi : value);
 }
 
 static int32_t dot(const int8_t *x, int32_t x_zero, const int8_t *w, int32_t w_zero, int32_t n)
@@ -59,51 +69,61 @@ static int32_t dot(const int8_t *x, int32_t x_zero, const int8_t *w, int32_t w_z
     return sum;
 }
 
-void reference_conv(struct reference_call call)
+/* The sum of output channel c at one window. */
+static int32_t conv_sum(struct reference_call call, const struct window *window, int32_t c)
 {
     const struct op *op = call.op;
     const int8_t *in = reference_in(call, 0);
+    int32_t zero = reference_input(call, 0)->quant.zero_point, sum = 0;
+    int32_t depth = window->in.c / op->groups, out_group = reference_output(call)->shape.c / op->groups;
+    int32_t first = c / out_group * depth;
+    const int8_t *weights = op->weights + (int64_t)c * op->kernel_h * op->kernel_w * depth;
+    for (int32_t i = 0; i < op->kernel_h; i++)
+        for (int32_t j = 0; j < op->kernel_w; j++, weights += depth) {
+            int64_t at = tap(window, i, j);
+            if (at >= 0)
+                sum += dot(in + at + first, zero, weights, op->weight_zero_point, depth);
+        }
+    return sum;
+}
+
+static int32_t depthwise_sum(struct reference_call call, const struct window *window, int32_t c)
+{
+    const struct op *op = call.op;
+    const int8_t *in = reference_in(call, 0);
+    int32_t zero = reference_input(call, 0)->quant.zero_point, sum = 0,
+            channels = window->in.c * op->multiplier;
+    for (int32_t i = 0; i < op->kernel_h; i++)
+        for (int32_t j = 0; j < op->kernel_w; j++) {
+            int64_t at = tap(window, i, j);
+            int32_t weight = op->weights[((int64_t)i * op->kernel_w + j) * channels + c];
+            if (at >= 0)
+                sum += (in[at + c / op->multiplier] - zero) * (weight - op->weight_zero_point);
+        }
+    return sum;
+}
+
+static void convolve(struct reference_call call,
+                     int32_t (*sum)(struct reference_call call, const struct window *window, int32_t c))
+{
     int8_t *out = reference_out(call);
     struct shape shape = reference_output(call)->shape;
-    int32_t zero = reference_input(call, 0)->quant.zero_point;
-    int32_t depth = reference_input(call, 0)->shape.c / op->groups, out_group = shape.c / op->groups;
-    for (int32_t h = 0; h < shape.h; h++)
-        for (int32_t w = 0; w < shape.w; w++) {
-            struct window window = window_at(call, h, w);
-            for (int32_t c = 0; c < shape.c; c++) {
-                const int8_t *weights = op->weights + (int64_t)c * op->kernel_h * op->kernel_w * depth;
-                int32_t sum = 0, first = c / out_group * depth;
-                for (int32_t i = 0; i < op->kernel_h; i++)
-                    for (int32_t j = 0; j < op->kernel_w; j++, weights += depth) {
-                        int64_t at = tap(&window, i, j);
-                        if (at >= 0)
-                            sum += dot(in + at + first, zero, weights, op->weight_zero_point, depth);
-                    }
-                *out++ = finish(call, c, sum);
+    for (int32_t c = 0; c < shape.c; c++) {
+        struct finish f = channel_finish(call, c);
+        for (int32_t h = 0; h < shape.h; h++)
+            for (int32_t w = 0; w < shape.w; w++) {
+                struct window window = window_at(call, h, w);
+                out[((int64_t)h * shape.w + w) * shape.c + c] = finish(&f, sum(call, &window, c));
             }
-        }
+    }
+}
+
+void reference_conv(struct reference_call call)
+{
+    convolve(call, conv_sum);
 }
 
 void reference_depthwise(struct reference_call call)
 {
-    const struct op *op = call.op;
-    const int8_t *in = reference_in(call, 0);
-    int8_t *out = reference_out(call);
-    struct shape shape = reference_output(call)->shape;
-    int32_t zero = reference_input(call, 0)->quant.zero_point;
-    for (int32_t h = 0; h < shape.h; h++)
-        for (int32_t w = 0; w < shape.w; w++) {
-            struct window window = window_at(call, h, w);
-            for (int32_t c = 0; c < shape.c; c++) {
-                int32_t sum = 0;
-                for (int32_t i = 0; i < op->kernel_h; i++)
-                    for (int32_t j = 0; j < op->kernel_w; j++) {
-                        int64_t at = tap(&window, i, j);
-                        int32_t weight = op->weights[((int64_t)i * op->kernel_w + j) * shape.c + c];
-                        if (at >= 0)
-                            sum += (in[at + c / op->multiplier] - zero) * (weight - op->weight_zero_point);
-                    }
-                *out++ = finish(call, c, sum);
-            }
-        }
+    convolve(call, depthwise_sum);
 }
