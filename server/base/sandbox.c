@@ -51,13 +51,14 @@ static bool set_limit(int what, rlim_t to)
 }
 
 #ifndef SHOAL_SANITIZE
-/* Reading, writing, memory, ending; anything else kills the process. */
+/* Reading, writing, memory, ending; anything else kills the process. (qsort asks sysinfo for the memory's
+ * size.) */
 static bool limit_calls(void)
 {
-    static const int allowed[] = {SCMP_SYS(read),   SCMP_SYS(pread64),      SCMP_SYS(write),
-                                  SCMP_SYS(munmap), SCMP_SYS(mremap),       SCMP_SYS(brk),
-                                  SCMP_SYS(exit),   SCMP_SYS(exit_group),   SCMP_SYS(rt_sigreturn),
-                                  SCMP_SYS(futex),  SCMP_SYS(clock_gettime)};
+    static const int allowed[] = {SCMP_SYS(read),   SCMP_SYS(pread64),       SCMP_SYS(write),
+                                  SCMP_SYS(munmap), SCMP_SYS(mremap),        SCMP_SYS(brk),
+                                  SCMP_SYS(exit),   SCMP_SYS(exit_group),    SCMP_SYS(rt_sigreturn),
+                                  SCMP_SYS(futex),  SCMP_SYS(clock_gettime), SCMP_SYS(sysinfo)};
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
     if (!filter)
         return false;

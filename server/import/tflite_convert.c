@@ -334,6 +334,20 @@ static int make_room(struct convert *cx)
     return 0;
 }
 
+/* Finishes the graph. Its refusals keep the layer beside the text; ours, and what people read, have it in the
+ * text. */
+static int finish(struct convert *cx)
+{
+    char text[ERROR_MESSAGE_BYTES];
+    int status = graph_finish(cx->graph, cx->error);
+    if (status == 0 || !cx->error->layer[0])
+        return status;
+    (void)snprintf(text, sizeof text, "%s", cx->error->message);
+    (void)snprintf(cx->error->message, sizeof cx->error->message, "layer '%s' (%s): %.240s", cx->error->layer,
+                   cx->error->op, text);
+    return status;
+}
+
 struct graph *import_tflite(const unsigned char *bytes, size_t size, const char *name, struct error *error)
 {
     struct error local;
@@ -355,7 +369,7 @@ struct graph *import_tflite(const unsigned char *bytes, size_t size, const char 
     if (!status && !(cx.graph->name = arena_string(cx.graph->arena, name ? name : "", 255)))
         status = out_of_memory(&cx);
     if (!status)
-        status = graph_finish(cx.graph, cx.error);
+        status = finish(&cx);
     arena_free(cx.scratch);
     if (!status)
         return cx.graph;

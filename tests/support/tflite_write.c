@@ -61,7 +61,9 @@ static void write_tensor(struct writer *w, int32_t i)
     const struct tensor *x = &w->graph->tensors[i];
     static const int32_t types[] = {TFLITE_INT8, TFLITE_UINT8, TFLITE_INT32, TFLITE_FLOAT32};
     bool shifted = w->legacy && x->dtype == DTYPE_INT8;
-    struct tw_tensor t = {.name = x->name, .type = shifted ? TFLITE_UINT8 : types[x->dtype], .rank = x->rank};
+    struct tw_tensor t = {.name = x->name ? copy(w, x->name, strlen(x->name) + 1) : NULL,
+                          .type = shifted ? TFLITE_UINT8 : types[x->dtype],
+                          .rank = x->rank};
     memcpy(t.dims, x->dims, sizeof x->dims);
     if (x->dtype == DTYPE_INT8 || x->dtype == DTYPE_UINT8)
         set_quant(w, &t, x->quant.scale, x->quant.zero_point + (shifted ? 128 : 0));
