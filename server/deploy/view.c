@@ -1,0 +1,187 @@
+/* Deployments as GET shows them: the store's rows with the progress of pushes laid over. Any thread. */
+#include "server/deploy/internal.h"
+
+#include "server/base/error_json.h"
+#include "server/base/hash.h"
+
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char columns[] = "SELECT id, model, version, state, generation, request_json, tags_json, "
+                              "promoted AS promoted_bool, error_json, owner, "
+                              "created_at, active_at, ended_at, actor FROM deployment ";
+
+static void overlay_progress(struct deploy *deploy, json_t *part, bool over)
+{
+    const char *board = json_string_value(json_object_get(part, "board"));
+    const char *fragment = json_string_value(json_object_get(part, "fragment"));
+    uint64_t bytes = 0, of = 0;
+    uint8_t hash[WIRE_HASH_BYTES];
+    bool verified = !json_is_null(json_object_get(part, "verified_at"));
+    const char *state = verified ? "verified" : "waiting";
+    if (!*fragment)
+        state = "unused";
+    else if (!over && hash_from_hex(fragment, hash) &&
+             fleet_push_progress(deploy->fleet, board, hash, &bytes, &of))
+        state = "pushing";
+    json_object_set_new(part, "state", json_string(state));
+    json_object_set_new(part, "online", json_boolean(fleet_online(deploy->fleet, board)));
+    json_int_t done =
+        verified ? json_integer_value(json_object_get(part, "fragment_bytes")) : (json_int_t)bytes;
+    json_object_set_new(part, "stored_bytes", json_integer(done));
+}
+
+json_t *deploy_json(struct deploy *deploy, sqlite3 *db, const char *id, struct error *error)
+{
+    char sql[512];
+    json_t *json, *part;
+    (void)snprintf(sql, sizeof sql, "%sWHERE id = ?", columns);
+    int status = db_row(db, error, &json, sql, "s", id);
+    if (status == 0)
+        error_set(error, STATUS_NOT_FOUND, "no deployment %.40s", id);
+    if (status != 1)
+        return NULL;
+    int64_t generation = json_integer_value(json_object_get(json, "generation"));
+    json_t *parts = db_rows(
+        db, error,
+        "SELECT party, board, board.name AS name, fragment, fragment_bytes, verified_at FROM part JOIN "
+        "board ON board.id = part.board WHERE deployment = ? AND generation = ? ORDER BY party",
+        "si", id, generation);
+    json_t *events = db_rows(
+        db, error,
+        "SELECT at, state, generation, reason, actor FROM deployment_event WHERE deployment = ? ORDER BY "
+        "at, rowid",
+        "s", id);
+    json_t *plan = NULL;
+    (void)db_row(db, NULL, &plan,
+                 "SELECT plan AS hash, created_at FROM generation WHERE deployment = ? AND generation = ?",
+                 "si", id, generation);
+    bool over = !json_is_null(json_object_get(json, "ended_at"));
+    size_t i;
+    json_array_foreach(parts, i, part) overlay_progress(deploy, part, over);
+    json_object_set_new(json, "boards", parts ? parts : json_array());
+    json_object_set_new(json, "events", events ? events : json_array());
+    json_object_set_new(json, "plan", plan ? plan : json_null());
+    return json;
+}
+
+json_t *deploy_list_json(struct deploy *deploy, sqlite3 *db, const char *model, const char *after,
+                         int64_t limit, struct error *error)
+{
+    (void)deploy;
+    char sql[640];
+    (void)snprintf(sql, sizeof sql,
+                   "%sWHERE (?1 IS NULL OR model = ?1) AND (?2 IS NULL OR id < ?2) ORDER BY id DESC LIMIT ?3",
+                   columns);
+    json_t *items = db_rows(db, error, sql, "ssi", model, after, limit + 1);
+    if (!items)
+        return NULL;
+    json_t *next = json_null();
+    if ((int64_t)json_array_size(items) > limit) {
+        json_array_remove(items, (size_t)limit);
+        next = json_incref(json_object_get(json_array_get(items, (size_t)limit - 1), "id"));
+    }
+    return json_pack("{s:o, s:o}", "items", items, "next", next);
+}
+
+json_t *deploy_plan_json(struct deploy *deploy, sqlite3 *db, const char *id, struct error *error)
+{
+    (void)deploy;
+    json_t *row;
+    int status = db_row(
+        db, error, &row,
+        "SELECT plan_json FROM plan JOIN generation ON generation.plan = plan.hash JOIN deployment ON "
+        "deployment.id = generation.deployment AND deployment.generation = generation.generation WHERE "
+        "deployment.id = ?",
+        "s", id);
+    if (status == 0)
+        error_set(error, STATUS_NOT_FOUND, "deployment %.40s has no plan yet", id);
+    if (status != 1)
+        return NULL;
+    json_t *plan = json_incref(json_object_get(row, "plan"));
+    json_decref(row);
+    return plan;
+}
+
+/* ---- the dry run ---- */
+
+static json_t *shortfall_json(const struct error_shortfall *s)
+{
+    return json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I}", "board", s->board, "segment", s->segment, "op",
+                     s->op, "resource", s->resource ? s->resource : "", "need_bytes",
+                     (json_int_t)s->need_bytes, "have_bytes", (json_int_t)s->have_bytes, "missing_bytes",
+                     (json_int_t)(s->need_bytes - s->have_bytes));
+}
+
+/* Changes that make it fit, each planned before it is named: more boards like the first. */
+static json_t *try_json(const struct graph *graph, const char *version, const struct plan_board *boards,
+                        int32_t n, const struct plan_options *options)
+{
+    static const int32_t counts[] = {2, 3, 4, 6, 8, 12, 16};
+    json_t *list = json_array();
+    struct plan_board *more = calloc(16, sizeof *more);
+    for (size_t i = 0; more && i < sizeof counts / sizeof *counts && json_array_size(list) == 0; i++) {
+        if (counts[i] <= n)
+            continue;
+        for (int32_t b = 0; b < counts[i]; b++)
+            more[b] = boards[b < n ? b : 0];
+        struct plan *plan = plan_make(graph, version, more, counts[i], options, NULL, NULL, NULL);
+        if (plan) {
+            char text[64];
+            (void)snprintf(text, sizeof text, "%d boards", counts[i]);
+            json_array_append_new(list, json_pack("{s:s, s:i, s:f}", "text", text, "boards", counts[i],
+                                                  "latency_ms", plan->latency_ms));
+        }
+        plan_free(plan);
+    }
+    free(more);
+    return list;
+}
+
+int deploy_dry_run(struct deploy *deploy, const json_t *body, json_t **json, struct error *error)
+{
+    *json = NULL;
+    json_t *request = NULL;
+    struct plan_board *boards = NULL;
+    struct plan_options options;
+    struct graph *graph = NULL;
+    int32_t n = 0;
+    sqlite3 *db = store_reader(deploy->store);
+    int status = db ? deploy_parse_request(db, body, &request, error) : error_set(error, STATUS_BUSY, "busy");
+    const char *version = json_string_value(json_object_get(request, "version"));
+    if (status >= 0)
+        status = deploy_options(request, &options, error);
+    if (status >= 0 && !(graph = deploy_load_graph(db, version, error)))
+        status = error->status;
+    if (status >= 0)
+        status = deploy_boards(deploy, db, request, "", &boards, &n, error);
+    store_reader_done(deploy->store, db);
+    if (status >= 0) {
+        struct error_shortfall shortfalls[CONDUCT_PARTIES_MAX];
+        int32_t n_shortfalls = CONDUCT_PARTIES_MAX;
+        struct plan *plan = plan_make(graph, version, boards, n, &options, shortfalls, &n_shortfalls, error);
+        struct emit_fragment *fragments = NULL;
+        if (plan)
+            status = emit_plan(plan, &fragments, error);
+        else
+            status = error->status;
+        if (status >= 0) {
+            *json = plan_summary_json(plan);
+        } else if (status == STATUS_DOES_NOT_FIT) {
+            json_t *list = json_array(), *detail = error_json_detail(error);
+            for (int32_t i = 0; !plan && i < n_shortfalls && i < CONDUCT_PARTIES_MAX; i++)
+                json_array_append_new(list, shortfall_json(&shortfalls[i]));
+            json_object_set_new(detail, "shortfalls", list);
+            json_object_set_new(detail, "try", try_json(graph, version, boards, n, &options));
+            *json = detail;
+        }
+        if (fragments)
+            emit_free(fragments, n);
+        plan_free(plan);
+    }
+    free(boards);
+    graph_free(graph);
+    json_decref(request);
+    return status < 0 ? status : 0;
+}
