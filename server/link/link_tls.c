@@ -254,8 +254,9 @@ void link_tls_failure(struct link *link, int code, struct link_failure *failure)
         snprintf(failure->reason, sizeof failure->reason, "the handshake was not done in time");
         break;
     case MBEDTLS_ERR_SSL_INVALID_RECORD:
+    case MBEDTLS_ERR_SSL_BAD_HS_CLIENT_HELLO:
         failure->status = STATUS_TLS_FAILED;
-        snprintf(failure->reason, sizeof failure->reason, "what came is not TLS");
+        snprintf(failure->reason, sizeof failure->reason, "what came is not a TLS 1.2 handshake");
         break;
     default:
         mbedtls_strerror(code, text, sizeof text);

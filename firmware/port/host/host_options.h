@@ -1,0 +1,26 @@
+/* The command line of shoal-board. */
+#ifndef SHOAL_FIRMWARE_PORT_HOST_OPTIONS_H
+#define SHOAL_FIRMWARE_PORT_HOST_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct host_options {
+    char host[256]; /* of --server, without brackets */
+    char port[8];
+    const char *server; /* as it was given, for messages */
+    const char *state;  /* folder */
+    const char *code;   /* NULL: none */
+    const char *name;   /* wish, "" none */
+    uint32_t ram_bytes; /* arena; a multiple of 16 */
+    uint32_t flash_bytes;
+    uint32_t clock_mhz;
+    uint32_t delay_ms;
+    bool help;
+};
+
+/* 0, or -1 after a message on standard error. */
+int host_options_parse(int argc, char **argv, struct host_options *options);
+void host_options_usage(void); /* on standard output */
+
+#endif
