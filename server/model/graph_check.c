@@ -4,6 +4,7 @@
  */
 #include "server/model/graph_check.h"
 
+#include "server/base/utf8.h"
 #include "server/model/optable.h"
 
 #include <stdlib.h>
@@ -14,21 +15,10 @@ static bool index_ok(const struct graph *graph, int32_t t)
     return t >= 0 && t < graph->n_tensors;
 }
 
-/* Length of one UTF-8 character at `s`, 0 if malformed, a control character, or not the shortest form. */
-static int utf8_character(const unsigned char *s)
+/* C0, DEL, C1: nothing that a terminal or a page could be steered by. */
+static bool is_control(const unsigned char *s)
 {
-    if (s[0] < 0x80)
-        return s[0] >= 0x20 && s[0] != 0x7f;
-    int n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
-    uint32_t code = s[0] & (0x7fu >> n);
-    for (int i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80) /* also stops at the final NUL */
-            return 0;
-        code = code << 6 | (s[i] & 0x3fu);
-    }
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    bool surrogate = code >= 0xd800 && code <= 0xdfff, c1 = code < 0xa0;
-    return n && code >= least[n] && code <= 0x10ffff && !surrogate && !c1 ? n : 0;
+    return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
 }
 
 static int check_name(const char *name, const char *what, struct error *error)
@@ -36,13 +26,12 @@ static int check_name(const char *name, const char *what, struct error *error)
     if (!name || strnlen(name, GRAPH_NAME_MAX + 1) > GRAPH_NAME_MAX)
         return error_set(error, STATUS_MODEL_LIMIT, "the name of %s is longer than %d bytes", what,
                          GRAPH_NAME_MAX);
-    const unsigned char *s = (const unsigned char *)name;
-    while (*s) {
-        int n = utf8_character(s);
-        if (n == 0)
+    while (*name) {
+        size_t n = utf8_length(name);
+        if (n == 0 || is_control((const unsigned char *)name))
             return error_set(error, STATUS_MODEL_MALFORMED,
                              "the name of %s has control characters or is not UTF-8", what);
-        s += n;
+        name += n;
     }
     return STATUS_OK;
 }

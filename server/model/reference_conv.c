@@ -56,9 +56,7 @@ static struct finish channel_finish(struct reference_call call, int32_t c)
 
 static int8_t finish(const struct finish *f, int32_t sum)
 {
-    /* In 64 bits, for a scaled value may be anything. */
-    int64_t value = (int64_t)reference_scale(sum + f->bias, f->m) + f->zero_point;
-    return (int8_t)(value < f->range.lo ? f->range.lo : value > f->range.hi ? f->range.hi : value);
+    return reference_int8(reference_scale(sum + f->bias, f->m), f->zero_point, f->range.lo, f->range.hi);
 }
 
 static int32_t dot(const int8_t *x, int32_t x_zero, const int8_t *w, int32_t w_zero, int32_t n)

@@ -9,11 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static int8_t to_int8(int64_t value, struct reference_range range)
-{
-    return (int8_t)(value < range.lo ? range.lo : value > range.hi ? range.hi : value);
-}
-
 /* The second input's element that belongs to element `i` of the output. */
 static int8_t second(struct reference_call call, int64_t i)
 {
@@ -42,7 +37,7 @@ static void sum(struct reference_call call, struct sum_parameters p, int32_t sig
         int32_t a = (in[i] - qa.zero_point) * (1 << SUM_LEFT_SHIFT);
         int32_t b = (second(call, i) - qb.zero_point) * (1 << SUM_LEFT_SHIFT);
         int32_t total = reference_scale(a, p.a) + sign * reference_scale(b, p.b);
-        out[i] = to_int8((int64_t)reference_scale(total, p.out) + qo.zero_point, range);
+        out[i] = reference_int8(reference_scale(total, p.out), qo.zero_point, range.lo, range.hi);
     }
 }
 
@@ -78,7 +73,7 @@ void reference_mul(struct reference_call call)
     int64_t n = shape_elements(reference_output(call)->shape);
     for (int64_t i = 0; i < n; i++) {
         int32_t product = (in[i] - qa.zero_point) * (second(call, i) - qb.zero_point);
-        out[i] = to_int8((int64_t)reference_scale(product, m) + qo.zero_point, range);
+        out[i] = reference_int8(reference_scale(product, m), qo.zero_point, range.lo, range.hi);
     }
 }
 
@@ -87,7 +82,8 @@ static void rescale(struct reference_multiplier m, struct quant from, struct qua
                     struct reference_range range, const int8_t *in, int8_t *out, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        out[i] = to_int8((int64_t)reference_scale(in[i] - from.zero_point, m) + to.zero_point, range);
+        out[i] =
+            reference_int8(reference_scale(in[i] - from.zero_point, m), to.zero_point, range.lo, range.hi);
 }
 
 static void look_up(struct reference_call call, double multiplier, enum activation activation)

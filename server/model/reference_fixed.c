@@ -42,8 +42,13 @@ int32_t reference_divide_power(int32_t x, int32_t exponent)
 int32_t reference_scale(int32_t x, struct reference_multiplier m)
 {
     int32_t left = m.shift > 0 ? m.shift : 0, right = m.shift > 0 ? 0 : -m.shift;
-    int32_t shifted = saturate((int64_t)x * ((int64_t)1 << left));
+    int32_t shifted = (int32_t)((uint32_t)x << left);
     return reference_divide_power(reference_doubling_high(shifted, m.mantissa), right);
+}
+
+int8_t reference_int8(int32_t x, int32_t zero_point, int32_t lo, int32_t hi)
+{
+    return (int8_t)reference_clamp((int32_t)((uint32_t)x + (uint32_t)zero_point), lo, hi);
 }
 
 int32_t reference_clamp(int32_t x, int32_t lo, int32_t hi)

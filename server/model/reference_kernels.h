@@ -29,8 +29,10 @@ struct reference_multiplier reference_multiplier(double x);
 int32_t reference_doubling_high(int32_t a, int32_t b);
 /* x / 2^exponent, half away from zero. */
 int32_t reference_divide_power(int32_t x, int32_t exponent);
-/* x * m with both roundings. A left shift saturates. */
+/* x * m with both roundings. A left shift wraps around, as it does in TensorFlow Lite. */
 int32_t reference_scale(int32_t x, struct reference_multiplier m);
+/* x plus a zero point, wrapping around likewise, clamped to [lo, hi]. */
+int8_t reference_int8(int32_t x, int32_t zero_point, int32_t lo, int32_t hi);
 int32_t reference_clamp(int32_t x, int32_t lo, int32_t hi);
 
 /* The range of a fused activation, and of RELU and RELU6, in the output's int8. */

@@ -43,12 +43,11 @@ static void concat_input(struct reference_call call, int32_t i, const int32_t at
     for (int32_t h = 0; h < from->shape.h; h++)
         for (int32_t w = 0; w < from->shape.w; w++)
             for (int32_t c = 0; c < from->shape.c; c++) {
-                int64_t value = *in++;
+                int8_t value = *in++;
                 if (!same)
-                    value = (int64_t)reference_scale((int32_t)value - from->quant.zero_point, m) +
-                            to->quant.zero_point;
-                value = value < -128 ? -128 : value > 127 ? 127 : value;
-                out[offset(to->shape, at[0] + h, at[1] + w, at[2] + c)] = (int8_t)value;
+                    value = reference_int8(reference_scale(value - from->quant.zero_point, m),
+                                           to->quant.zero_point, -128, 127);
+                out[offset(to->shape, at[0] + h, at[1] + w, at[2] + c)] = value;
             }
 }
 

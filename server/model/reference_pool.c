@@ -108,7 +108,6 @@ void reference_mean(struct reference_call call)
                                   c, reduce & 4 ? from->shape.c : c + 1};
                 int32_t sum = sum_box(reference_in(call, 0), from->shape, box);
                 sum -= (int32_t)(count * from->quant.zero_point);
-                int64_t value = (int64_t)reference_scale(sum, m) + to->quant.zero_point;
-                *out++ = (int8_t)(value < -128 ? -128 : value > 127 ? 127 : value);
+                *out++ = reference_int8(reference_scale(sum, m), to->quant.zero_point, -128, 127);
             }
 }
