@@ -767,8 +767,8 @@ static void random_mutations_never_crash(void **state)
         memcpy(copy, file->data, file->size);
         for (int32_t k = prng_range(&prng, 1, 6); k > 0; k--) {
             size_t at = (size_t)prng_range(&prng, 0, (int32_t)file->size - 1);
-            copy[at] = prng_one_in(&prng, 2) ? (uint8_t)(copy[at] ^ (1u << prng_range(&prng, 0, 7)))
-                                             : (uint8_t)prng_next(&prng);
+            unsigned changed = copy[at] ^ (1u << prng_range(&prng, 0, 7));
+            copy[at] = (uint8_t)(prng_one_in(&prng, 2) ? changed : prng_next(&prng));
         }
         accepted += survives(copy, file->size);
         free(copy);
