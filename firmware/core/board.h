@@ -3,7 +3,7 @@
  * flash, walker, life signs. No malloc, no OS, no I/O of its own: hardware stands behind structs of
  * functions.
  *
- * A port owns `struct board` (about 60 KB: not on a stack), gives it memory, establishes the authenticated
+ * A port owns `struct board` (about 80 KB: not on a stack), gives it memory, establishes the authenticated
  * link, calls board_connected(), and then board_poll() in a loop. board_poll does a bounded piece of work (at
  * most one kernel call, or 64 KB of hashing) and says how long the port may sleep. One thread.
  *
@@ -109,9 +109,9 @@ struct board_config {
     uint32_t n_regions;
 };
 
-/* Everything below is private to firmware/core; a port only gives the memory. */
+/* ---- everything from here to the functions is private to firmware/core; a port only gives the memory ----
+ */
 
-/* SHA-256 in progress (firmware/core/sha256.c). */
 struct board_sha256 {
     uint32_t state[8];
     uint64_t bytes;
@@ -123,51 +123,93 @@ struct board_slot {
     struct vm_slot slot;
     uint32_t at; /* bytes of slot.bytes that are done */
     uint32_t rank;
-    uint16_t id; /* of the transfer, on the link */
+    uint32_t total; /* bytes of the whole transfer */
+    uint16_t id;    /* of the transfer, on the link */
     uint8_t carry[4];
 };
 
+/* A ring in the order of the link. */
 struct board_queue {
-    struct board_slot slots[BOARD_SLOTS_MAX]; /* a ring for sends; a dense list for posts */
+    struct board_slot slots[BOARD_SLOTS_MAX];
     uint32_t first, n;
 };
 
-struct board_times {
-    uint16_t layer;
-    uint32_t start_us, computing_us, waiting_us, moving_us;
-};
-
-/* A RUN: what it names. */
 struct board_run {
     uint32_t inference; /* 0: none */
     uint8_t fragment[WIRE_HASH_BYTES];
 };
 
-enum board_run_state { BOARD_RUN_NONE, BOARD_RUN_LOADING, BOARD_RUN_WALKING, BOARD_RUN_DRAINING };
+enum board_run_state { BOARD_RUN_NONE, BOARD_RUN_LOADING, BOARD_RUN_WALKING };
+enum board_booking { BOARD_COMPUTING, BOARD_WAITING, BOARD_MOVING };
 
-/* A piece of slow work on fragments: pull one, or verify and load one. */
-enum board_job { BOARD_JOB_NONE, BOARD_JOB_PULL, BOARD_JOB_ECHO, BOARD_JOB_LOAD };
+/* What the server asked of the fragment store; done one after another. */
+enum board_request_kind {
+    BOARD_REQUEST_NONE,
+    BOARD_REQUEST_OFFER,
+    BOARD_REQUEST_ACTIVATE,
+    BOARD_REQUEST_DROP
+};
+struct board_request {
+    enum board_request_kind kind;
+    uint8_t hash[WIRE_HASH_BYTES];
+    uint32_t bytes;
+};
+enum { BOARD_REQUESTS_MAX = 16 };
+
+/* Hashing an image in the flash, piece by piece. */
+struct board_verify {
+    bool active, done;
+    int status;
+    uint8_t hash[WIRE_HASH_BYTES];
+    const uint8_t *bytes;
+    uint32_t size, at;
+    struct board_sha256 sha;
+};
+
+/* A fragment on its way in. */
+struct board_pull {
+    bool active;
+    uint8_t hash[WIRE_HASH_BYTES];
+    uint32_t size, valid, copied;
+    uint32_t wanted_end;       /* end of the WANT that is on its way; 0: none */
+    uint32_t front;            /* bytes before the weights; 0: not known yet */
+    uint32_t slices, n_slices; /* offset and count of the slice table */
+    const uint8_t *copy;       /* slice in another fragment that is being copied; NULL: none */
+    uint32_t copy_left;
+};
 
 struct board {
     struct board_config config;
     /* link */
-    bool connected, hello_sent;
-    int dead;                      /* negative status: the link must be closed */
-    uint64_t received_us, beat_us; /* when the last byte came, the last BEAT went */
-    uint8_t tx[BOARD_FRAME_ROOM], rx[BOARD_FRAME_ROOM];
-    uint32_t tx_n;     /* frame that waits for the transport, 0: none */
-    uint32_t rx_n;     /* bytes of the frame so far */
+    bool connected, welcomed;
+    int dead;                      /* negative: the link must be closed */
+    uint64_t received_us, beat_us; /* when the last byte came, when the next BEAT is due */
+    uint8_t tx[WIRE_FRAME_MAX], rx[WIRE_FRAME_MAX];
+    uint32_t tx_n;     /* frame that waits for the transport; 0: none */
+    uint32_t rx_n;     /* bytes of the frame that is coming in */
     uint32_t rx_taken; /* payload bytes of a DATA frame already put away */
     struct wire_header rx_header;
-    bool parked; /* the frame in rx waits for its receive to be posted */
+    bool parked;  /* DATA whose receive is not posted: not read */
+    bool swallow; /* CHUNKs of a pull that failed, up to the last */
     uint32_t probe_bytes;
-    /* answers due; each is encoded when the link can take it */
+    union {
+        struct wire_welcome welcome;
+        struct wire_run run;
+        struct wire_offer offer;
+        struct wire_activate activate;
+        struct wire_do order;
+        struct wire_cert cert;
+        struct wire_hello hello;
+        struct wire_beat beat;
+        struct wire_enrol enrol;
+    } message;
+    /* answers that are due; each is encoded when the link can take it */
     bool due_hello, due_done, due_failed, due_want, due_have, due_echo, due_log, due_enrol, due_reboot;
-    uint32_t due_aborted[4];
-    uint32_t n_due_aborted;
+    uint32_t due_aborted[4], n_due_aborted;
     uint16_t echo_probe;
     uint32_t echo_bytes;
-    uint32_t failed_inference, done_inference;
+    uint32_t answered; /* inference of `done` or `failed` */
+    struct wire_done done;
     struct wire_failed failed;
     struct wire_have have;
     struct wire_want want;
@@ -175,29 +217,26 @@ struct board {
     /* runs */
     enum board_run_state run_state;
     struct board_run current, waiting;
-    uint32_t last_run, ended; /* highest inference seen; highest that ended */
+    uint32_t last_run, ended; /* highest inference asked for; highest that ended */
     struct vm vm;
+    bool blocked; /* the walker waits */
     struct board_queue posts, sends;
-    struct board_times times[BOARD_TIMES_MAX];
-    uint32_t n_times, last_time;
-    uint64_t run_us, mark_us; /* when the run began; up to when time is booked */
-    uint64_t carry_waiting_us, carry_moving_us;
-    uint64_t pumped_us; /* spent moving since mark_us */
-    uint64_t sent_bytes, got_bytes;
+    uint64_t run_us, mark_us;  /* when the run began; up to when time is booked */
+    uint64_t unbooked_us[3];   /* before the layer is known, by enum board_booking */
+    uint32_t last_time;        /* entry of done.times used last */
     uint32_t arena_high_water; /* since reset */
+    const char *fault;         /* static text: why a transfer was refused */
     /* fragments */
     struct fragment loaded;
     uint8_t loaded_hash[WIRE_HASH_BYTES];
     bool is_loaded;
-    uint8_t verified[BOARD_FRAGMENTS_MAX][WIRE_HASH_BYTES]; /* hashed since reset */
+    uint8_t verified[BOARD_FRAGMENTS_MAX][WIRE_HASH_BYTES]; /* hash and bounds checked since reset */
     uint32_t n_verified;
-    enum board_job job;
-    uint8_t job_hash[WIRE_HASH_BYTES];
-    uint32_t job_size, job_valid, job_copied, job_front; /* front: bytes before the weights, 0: not known */
-    uint32_t job_wanted_end;                             /* end of the WANT on its way, 0: none */
-    bool job_answer;                                     /* answer with HAVE when it ends */
-    struct board_sha256 sha;
-    uint32_t sha_at;
+    struct fragment_place place;
+    struct board_request requests[BOARD_REQUESTS_MAX]; /* [0] is being done */
+    uint32_t n_requests;
+    struct board_verify verify;
+    struct board_pull pull;
     /* calibration */
     bool calibrate;
     uint32_t calibrations, calibration_bytes, calibration_us;

@@ -86,7 +86,8 @@
     F(bytes, hash, 32)          \
     F(u32, bytes, 0)
 
-/* Answered by CHUNK frames that cover exactly [offset, offset + length), the last one flagged. */
+/* Answered by CHUNK frames that cover exactly [offset, offset + length), the last one flagged; an empty flagged CHUNK
+ * says that the server no longer has the fragment. */
 #define WIRE_FIELDS_WANT(F, L) \
     F(bytes, hash, 32)         \
     F(u32, offset, 0)          \
