@@ -221,6 +221,18 @@ const char *vm_code_fault(const struct fragment *fragment, const struct fragment
 
 /* ---- boxes ---- */
 
+/* Without a range: one, so that the fault of a missing range can be told. False: empty. */
+static bool extent_of(const struct fragment *fragment, const int32_t *counter, uint16_t index, int32_t *lo,
+                      int32_t *hi)
+{
+    struct vm_extent extent = {0, 0, 1};
+    if (index != FRAGMENT_NONE)
+        extent = vm_range(fragment, counter, index);
+    *lo = extent.lo;
+    *hi = extent.hi;
+    return extent.lo < extent.hi;
+}
+
 bool vm_act_evaluate(const struct fragment *fragment, const int32_t *counter, uint16_t pc, struct vm_act *act)
 {
     const struct fragment_code *code = &fragment->code[pc];
@@ -229,22 +241,18 @@ bool vm_act_evaluate(const struct fragment *fragment, const int32_t *counter, ui
         return true;
     if (code->params != FRAGMENT_NONE)
         act->p = &fragment->params[code->params];
-    uint16_t index[4] = {code->h, code->w, code->c, code->k};
-    struct vm_extent extent[4] = {{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 0}};
-    for (int i = 0; i < 4; i++)
-        if (index[i] != FRAGMENT_NONE)
-            extent[i] = vm_range(fragment, counter, index[i]);
-    act->box =
-        (struct vm_box){extent[0].lo, extent[0].hi, extent[1].lo, extent[1].hi, extent[2].lo, extent[2].hi};
-    act->k0 = extent[3].lo;
-    act->k1 = extent[3].hi;
     bool over_rows = code->op == FRAGMENT_SUM && (act->p->reduce & 1);
-    act->row0 = over_rows ? act->k0 : act->box.h0;
-    act->row1 = over_rows ? act->k1 : act->box.h1;
     bool only_adds =
         code->op == FRAGMENT_SUM || (code->op == FRAGMENT_CONV && (code->form & FRAGMENT_FORM_ACC));
-    return act->box.h0 < act->box.h1 && act->box.w0 < act->box.w1 && act->box.c0 < act->box.c1 &&
-           !(only_adds && act->k0 >= act->k1);
+    struct vm_box *box = &act->box;
+    bool full = extent_of(fragment, counter, code->h, &box->h0, &box->h1) &&
+                extent_of(fragment, counter, code->w, &box->w0, &box->w1) &&
+                extent_of(fragment, counter, code->c, &box->c0, &box->c1);
+    if (full && code->k != FRAGMENT_NONE)
+        full = extent_of(fragment, counter, code->k, &act->k0, &act->k1) || !only_adds;
+    act->row0 = over_rows ? act->k0 : box->h0;
+    act->row1 = over_rows ? act->k1 : box->h1;
+    return full;
 }
 
 struct pair {

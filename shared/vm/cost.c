@@ -43,29 +43,24 @@ static uint64_t weights_of(const struct fragment *f, const struct vm_act *act)
 
 /* ---- LOOPs whose weights stay in the data cache ---- */
 
-static int32_t least(int32_t a, int32_t b)
+/* What a range covers over all iterations between two settings of the counters: ranges move one way. */
+static void between(const struct fragment *f, const int32_t *first, const int32_t *last, uint16_t range,
+                    int32_t *lo, int32_t *hi)
 {
-    return a < b ? a : b;
+    if (range == FRAGMENT_NONE)
+        return;
+    struct vm_extent a = vm_range(f, first, range), b = vm_range(f, last, range);
+    *lo = a.lo < b.lo ? a.lo : b.lo;
+    *hi = a.hi > b.hi ? a.hi : b.hi;
 }
 
-static int32_t most(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Weights that an instruction reads over all iterations between two settings of the counters: ranges move one
- * way. */
 static uint64_t weights_between(const struct fragment *f, const int32_t *first, const int32_t *last,
                                 uint16_t pc)
 {
-    struct vm_act a, b;
-    vm_act_evaluate(f, first, pc, &a);
-    vm_act_evaluate(f, last, pc, &b);
-    a.box.c0 = least(a.box.c0, b.box.c0);
-    a.box.c1 = most(a.box.c1, b.box.c1);
-    a.k0 = least(a.k0, b.k0);
-    a.k1 = most(a.k1, b.k1);
-    return weights_of(f, &a);
+    struct vm_act act = {.code = &f->code[pc]};
+    between(f, first, last, act.code->c, &act.box.c0, &act.box.c1);
+    between(f, first, last, act.code->k, &act.k0, &act.k1);
+    return weights_of(f, &act);
 }
 
 /* All weights inside the LOOP at vm->pc, or more than the cache holds. */

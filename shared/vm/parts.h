@@ -8,7 +8,7 @@
 #include "shared/vm/vm.h"
 
 enum {
-    VM_STEPS_MAX = 8000000, /* LOOP, END and skipped instructions in one run */
+    VM_STEPS_MAX = 4000000, /* LOOP, END and skipped instructions in one run */
     VM_FETCHED = 3,         /* of vm_fetch: an instruction is ready; beside enum vm_state */
     VM_OUT = 2              /* index of the output among an instruction's operands */
 };

@@ -7,8 +7,10 @@
 
 static int64_t floor_div(int64_t x, int64_t by)
 {
+    if (by == 1)
+        return x;
     int64_t q = x / by;
-    return x % by < 0 ? q - 1 : q;
+    return q * by > x ? q - 1 : q;
 }
 
 static int32_t clamp(int64_t x, int32_t lo, int32_t hi)
