@@ -20,6 +20,9 @@ COMPILE = $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) $(VARIANT) -fPIE -ffile-prefi
 LINK = $(CC) $(VARIANT) -fPIE -pie -Wl,-z,relro,-z,now,-z,noexecstack $(LDFLAGS)
 LIBS = -lmicrohttpd -lsqlite3 -ljansson -lmbedtls -lmbedx509 -lmbedcrypto -lseccomp -lpthread -lm
 MAKEFLAGS += --no-builtin-rules
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
 Q = $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)')
 
