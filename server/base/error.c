@@ -28,14 +28,25 @@ int error_set(struct error *error, enum status status, const char *format, ...)
     return status;
 }
 
+/* Copies as many whole characters as fit. */
+static void copy_name(char to[ERROR_NAME_BYTES], const char *from)
+{
+    size_t n = strlen(from);
+    if (n >= ERROR_NAME_BYTES)
+        for (n = ERROR_NAME_BYTES - 1; n > 0 && ((unsigned char)from[n] & 0xc0) == 0x80;)
+            n--;
+    memcpy(to, from, n);
+    to[n] = 0;
+}
+
 void error_at_layer(struct error *error, const char *layer, const char *op)
 {
     if (!error)
         return;
     if (layer && !error->layer[0])
-        (void)snprintf(error->layer, sizeof error->layer, "%s", layer);
+        copy_name(error->layer, layer);
     if (op && !error->op[0])
-        (void)snprintf(error->op, sizeof error->op, "%s", op);
+        copy_name(error->op, op);
 }
 
 void error_at_offset(struct error *error, int64_t offset)

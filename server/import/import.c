@@ -78,11 +78,11 @@ struct graph *import_bytes(const void *bytes, size_t size, const char *name, str
     return graph;
 }
 
-int import_image(const void *bytes, size_t size, struct image *image, struct error *error)
+int import_image(const void *bytes, size_t size, struct import_pixels *pixels, struct error *error)
 {
     unsigned char *answer;
     size_t answer_size;
-    memset(image, 0, sizeof *image);
+    memset(pixels, 0, sizeof *pixels);
     if (size == 0)
         return error_set(error, STATUS_IMAGE_MALFORMED, "the image is empty");
     int status = check_size(size, IMPORT_IMAGE_BYTES_MAX, "image", error);
@@ -100,11 +100,11 @@ int import_image(const void *bytes, size_t size, struct image *image, struct err
                 height <= IMPORT_IMAGE_SIDE_MAX &&
                 answer_size == IMAGE_HEADER_BYTES + (size_t)width * height * 3;
     if (fits)
-        image->rgb = malloc(answer_size - IMAGE_HEADER_BYTES);
-    if (image->rgb) {
-        memcpy(image->rgb, answer + IMAGE_HEADER_BYTES, answer_size - IMAGE_HEADER_BYTES);
-        image->width = (int32_t)width;
-        image->height = (int32_t)height;
+        pixels->rgb = malloc(answer_size - IMAGE_HEADER_BYTES);
+    if (pixels->rgb) {
+        memcpy(pixels->rgb, answer + IMAGE_HEADER_BYTES, answer_size - IMAGE_HEADER_BYTES);
+        pixels->width = (int32_t)width;
+        pixels->height = (int32_t)height;
     } else {
         status = fits ? error_set(error, STATUS_NO_MEMORY, "no memory for the image")
                       : error_set(error, STATUS_IMPORT_CRASHED, "the importer gave an impossible answer");
@@ -113,8 +113,8 @@ int import_image(const void *bytes, size_t size, struct image *image, struct err
     return status;
 }
 
-void image_free(struct image *image)
+void import_pixels_free(struct import_pixels *pixels)
 {
-    free(image->rgb);
-    memset(image, 0, sizeof *image);
+    free(pixels->rgb);
+    memset(pixels, 0, sizeof *pixels);
 }

@@ -30,13 +30,13 @@ struct graph *import_file(int fd, size_t size, const char *name, struct error *e
 struct graph *import_bytes(const void *bytes, size_t size, const char *name, struct error *error);
 
 /* A decoded image: RGB, 8 bits each, packed rows from the top. */
-struct image {
+struct import_pixels {
     int32_t width, height;
     unsigned char *rgb; /* width * height * 3, malloc'ed */
 };
 
 /* PNG or JPEG. 0, or STATUS_IMAGE_MALFORMED, STATUS_TOO_LARGE (file, side or pixels) and those above. */
-int import_image(const void *bytes, size_t size, struct image *image, struct error *error);
-void image_free(struct image *image); /* also of an image that is all zero */
+int import_image(const void *bytes, size_t size, struct import_pixels *pixels, struct error *error);
+void import_pixels_free(struct import_pixels *pixels); /* also of an image that is all zero */
 
 #endif
