@@ -108,20 +108,21 @@ static int32_t new_store(struct maker *maker, uint16_t party, int32_t tensor, ui
     return index;
 }
 
-/* A store of the party that holds all of `box`; -1: none. */
-static int32_t find_store(const struct maker *maker, uint16_t party, int32_t tensor, struct box box,
-                          int32_t op)
+/* A store of the party that holds all of `box`, one that it made before one that it fetched; -1: none. */
+static int32_t find_store(const struct maker *maker, uint16_t party, int32_t tensor, struct box box, int32_t op)
 {
+    int32_t fetched = -1;
     for (int32_t i = maker->holdings[tensor].first_store; i >= 0; i = maker->stores[i].next) {
         const struct store *store = &maker->stores[i];
-        if (store->party != party || !box_contains(store->box, box))
+        if (store->party != party || !box_contains(store->box, box) ||
+            !covered(box, store->valid, store->n_valid))
             continue;
-        if (store->made_for >= 0 && store->made_for != op && !maker->keep)
-            continue;
-        if (covered(box, store->valid, store->n_valid))
+        if (store->made_for < 0)
             return i;
+        if (fetched < 0 && (store->made_for == op || maker->keep))
+            fetched = i;
     }
-    return -1;
+    return fetched;
 }
 
 /* Bytes that are worth one message less. */
