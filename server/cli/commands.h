@@ -5,7 +5,15 @@
 
 #include "server/cli/cli.h"
 
-#define CLI_COMMANDS(X) X(cli_version, "version", "[--json]", "the version of this program")
+#define CLI_COMMANDS(X)                                                                               \
+    X(cli_inspect, "inspect", "MODEL [--json]", "a model's layers, shapes, MACs, parameters, memory") \
+    X(cli_schedule, "schedule", "MODEL [--ram BYTES] [--json]",                                       \
+      "how one board runs a model, and in how much memory")                                           \
+    X(cli_plan, "plan",                                                                               \
+      "MODEL --boards N|FLEET.json [--strategy auto|neuron|single] [--shares rating|even|frequency] " \
+      "[--profile FILE] [--ram BYTES] [--flash BYTES] [--json]",                                      \
+      "how a fleet would run a model: a dry run")                                                     \
+    X(cli_version, "version", "[--json]", "the version of this program")
 
 #define CLI_DECLARE(function, name, usage, summary) \
     int function(const struct cli_command *self, int argc, char **argv);

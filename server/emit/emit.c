@@ -8,7 +8,7 @@
 #include "server/emit/emit.h"
 
 #include "server/base/hash.h"
-#include "server/emit/image.h"
+#include "server/emit/build.h"
 #include "server/emit/params.h"
 #include "server/model/optable.h"
 #include "shared/vm/vm.h"
@@ -458,7 +458,7 @@ static int emit_party(const struct plan *plan, int32_t number, struct emit_fragm
     }
     if (status == 0)
         status = write_party(&emitter, out);
-    image_free(&emitter.image);
+    image_drop(&emitter.image);
     free(emitter.slices);
     free(emitter.slice_index);
     free(emitter.constants);

@@ -67,6 +67,14 @@ struct holding {
     int32_t first_store; /* -1 */
 };
 
+/* How memory is traded for moving. */
+enum maker_mode {
+    MAKER_KEEP,   /* received boxes stay for later readers */
+    MAKER_DROP,   /* they are received again */
+    MAKER_FRUGAL, /* and what a board sends is gone before it posts: its own pieces come back with the rest */
+    MAKER_MODES
+};
+
 struct maker {
     struct plan *plan;
     struct error *error;
@@ -75,7 +83,7 @@ struct maker {
     struct holding *holdings;         /* of each tensor, used for roots only */
     double fraction[PLAN_BOARDS_MAX]; /* upper end of board b's part of every cut operator, in [0, 1] */
     int32_t first_board;              /* the first with a share */
-    bool keep;                        /* received boxes stay for later readers */
+    enum maker_mode mode;
     struct task *tasks;
     int32_t n_tasks, cap_tasks;
     int32_t *op_task; /* first task of each operator, n_ops + 1 entries */

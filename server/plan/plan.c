@@ -22,7 +22,7 @@ struct search {
     double rating[PLAN_BOARDS_MAX];
     int64_t total; /* weight bytes of the whole network, the unit of shares */
     int64_t cap[PLAN_BOARDS_MAX], share[PLAN_BOARDS_MAX];
-    bool keep;
+    enum maker_mode mode;
     struct error *error;
 };
 
@@ -136,7 +136,7 @@ static struct plan *build(const struct search *search)
         return NULL;
     }
     size_t n_ops = (size_t)search->graph->n_ops, n_tensors = (size_t)search->graph->n_tensors;
-    struct maker maker = {.plan = plan, .graph = search->graph, .error = search->error, .keep = search->keep};
+    struct maker maker = {.plan = plan, .graph = search->graph, .error = search->error, .mode = search->mode};
     maker.root = maker_alloc(&maker, n_tensors, sizeof *maker.root);
     maker.holdings = maker_alloc(&maker, n_tensors, sizeof *maker.holdings);
     maker.op_task = maker_alloc(&maker, n_ops + 1, sizeof *maker.op_task);
@@ -336,14 +336,13 @@ static struct plan *uncapped(struct search *search)
     return build(search);
 }
 
-/* Cuts until all fits, first keeping received boxes for later readers, then not. NULL: refused, or an error.
- */
+/* Cuts until all fits, in the mode that moves least first. NULL: refused, or an error. */
 static struct plan *fit(struct search *search, struct error_shortfall *shortfalls, int32_t *n_shortfalls,
                         int32_t room)
 {
     struct plan *plan = NULL;
-    for (int keep = 1; keep >= 0; keep--) {
-        search->keep = keep;
+    for (int mode = 0; mode < MAKER_MODES; mode++) {
+        search->mode = (enum maker_mode)mode;
         open_caps(search);
         for (int32_t try = 0; try <= search->n; try++) {
             if (plan_waterfill(search->total, search->rating, search->cap, search->n, search->share) < 0)
@@ -373,7 +372,7 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
                                int32_t *n_shortfalls, int32_t room)
 {
     int32_t n = 0;
-    search->keep = true;
+    search->mode = MAKER_KEEP;
     for (int32_t b = 0; b < search->n; b++) {
         for (int32_t i = 0; i < search->n; i++)
             search->share[i] = i == b ? search->total : 0;

@@ -273,23 +273,40 @@ static void add_moves(struct writer *writer, int32_t op)
     }
 }
 
+static void add_wait(struct writer *writer, int32_t layer, uint32_t rank)
+{
+    struct plan_step *step = add_step(writer, PLAN_STEP_WAIT, layer, (struct box){0});
+    if (!step)
+        return;
+    step->rank = rank;
+    release_sends(writer, writer->n - 1);
+}
+
+static bool receives_at(const struct writer *writer, uint32_t rank)
+{
+    for (int32_t i = writer->next_leg; i < writer->legs->n && writer->legs->items[i].transfer.rank <= rank;
+         i++)
+        if (writer->legs->items[i].transfer.to == writer->party)
+            return true;
+    return false;
+}
+
 static void add_exchange(struct writer *writer, int32_t op)
 {
     struct maker *maker = writer->maker;
     int32_t rank = maker->rank_before[op];
     bool posted = false;
     int32_t layer = op < maker->graph->n_ops ? op : -1;
-    if (rank >= 0)
+    if (rank >= 0) {
+        add_transfers(writer, (uint32_t)rank, layer, &posted);
+        if (maker->mode == MAKER_FRUGAL && writer->n_sent > 0 && receives_at(writer, (uint32_t)rank + 1))
+            add_wait(writer, layer, (uint32_t)rank);
         add_transfers(writer, (uint32_t)rank + 1, layer, &posted);
+    }
     if (op < maker->graph->n_ops)
         add_moves(writer, op);
-    if (!posted)
-        return;
-    struct plan_step *step = add_step(writer, PLAN_STEP_WAIT, layer, (struct box){0});
-    if (!step)
-        return;
-    step->rank = (uint32_t)rank + 1;
-    release_sends(writer, writer->n - 1);
+    if (posted)
+        add_wait(writer, layer, (uint32_t)rank + 1);
 }
 
 static void add_task_step(struct writer *writer, const struct task *task)

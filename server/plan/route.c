@@ -109,7 +109,8 @@ static int32_t new_store(struct maker *maker, uint16_t party, int32_t tensor, ui
 }
 
 /* A store of the party that holds all of `box`, one that it made before one that it fetched; -1: none. */
-static int32_t find_store(const struct maker *maker, uint16_t party, int32_t tensor, struct box box, int32_t op)
+static int32_t find_store(const struct maker *maker, uint16_t party, int32_t tensor, struct box box,
+                          int32_t op)
 {
     int32_t fetched = -1;
     for (int32_t i = maker->holdings[tensor].first_store; i >= 0; i = maker->stores[i].next) {
@@ -119,7 +120,7 @@ static int32_t find_store(const struct maker *maker, uint16_t party, int32_t ten
             continue;
         if (store->made_for < 0)
             return i;
-        if (fetched < 0 && (store->made_for == op || maker->keep))
+        if (fetched < 0 && (store->made_for == op || maker->mode == MAKER_KEEP))
             fetched = i;
     }
     return fetched;
@@ -192,8 +193,16 @@ static void fetch(struct maker *maker, uint16_t party, int32_t tensor, int32_t o
     int32_t to = new_store(maker, party, tensor, 1, box);
     if (to < 0)
         return;
+    bool taken[PARTS_MAX] = {false};
     for (int32_t i = 0; i < n_own; i++)
-        if (take_out(parts, &n_parts, own[i].box, message_worth(maker, party)))
+        taken[i] = take_out(parts, &n_parts, own[i].box, message_worth(maker, party));
+    if (maker->mode == MAKER_FRUGAL && n_parts > 0) {
+        parts[0] = box;
+        n_parts = 1;
+        n_own = 0;
+    }
+    for (int32_t i = 0; i < n_own; i++)
+        if (taken[i])
             add_move(maker, tensor, op, party, own[i].store, to, own[i].box);
     for (int32_t i = 0; i < n_parts; i++) {
         struct want *want =

@@ -1,7 +1,7 @@
 /*
- * Real models cut over 1, 2, 3, 5, 8 and 16 boards meet TensorFlow Lite's own answers byte for byte. Needs the facts
- * folder (environment variable FACTS, default ../shared); without it each test skips and says so. To stay short each
- * model takes one golden input a number of boards, turn and turn about.
+ * Real models cut over 1, 2, 3, 5, 8 and 16 boards meet TensorFlow Lite's own answers byte for byte. Needs
+ * the facts folder (environment variable FACTS, default ../shared); without it each test skips and says so.
+ * To stay short each model takes one golden input a number of boards, turn and turn about.
  */
 #include "server/base/file.h"
 #include "server/emit/emit.h"
@@ -65,7 +65,8 @@ static void make_boards(struct plan_board *boards, int32_t n)
 static void check(const char *name, const struct graph *graph, int32_t n, int k)
 {
     struct plan_board boards[16];
-    struct plan_options options = {.strategy = PLAN_STRATEGY_NEURON, .shares = n % 2 ? PLAN_SHARES_RATING : PLAN_SHARES_EVEN};
+    struct plan_options options = {.strategy = PLAN_STRATEGY_NEURON,
+                                   .shares = n % 2 ? PLAN_SHARES_RATING : PLAN_SHARES_EVEN};
     struct emit_fragment *fragments;
     struct error error;
     size_t in_size, out_size;
@@ -82,9 +83,11 @@ static void check(const char *name, const struct graph *graph, int32_t n, int k)
     if (memcmp(out, expected, out_size) != 0)
         fail_msg("%s over %d boards, input %d: the answer differs", name, n, k);
     if (getenv("SPLIT_VERBOSE"))
-        printf("%-46s N=%2d peak %8lld arena %8lld fragment %8lld bound, moved %9lld rounds %3d latency %8.2f ms\n", name, n,
-               (long long)plan->parties[0].peak_bytes, (long long)plan->parties[0].arena_bytes,
-               (long long)plan->parties[0].fragment_bytes, (long long)plan->bytes_moved, plan->rounds, plan->latency_ms);
+        printf("%-46s N=%2d peak %8lld arena %8lld fragment %8lld bound, moved %9lld rounds %3d latency "
+               "%8.2f ms\n",
+               name, n, (long long)plan->parties[0].peak_bytes, (long long)plan->parties[0].arena_bytes,
+               (long long)plan->parties[0].fragment_bytes, (long long)plan->bytes_moved, plan->rounds,
+               plan->latency_ms);
     emit_free(fragments, n);
     plan_free(plan);
     free(in);
@@ -112,8 +115,8 @@ static void split_large_model_meets_the_goldens(void **state)
     graph_free(graph);
 }
 
-#define SMALL(name) cmocka_unit_test_prestate(split_model_meets_the_goldens, (void *)(uintptr_t) name)
-#define LARGE(name) cmocka_unit_test_prestate(split_large_model_meets_the_goldens, (void *)(uintptr_t) name)
+#define SMALL(name) cmocka_unit_test_prestate(split_model_meets_the_goldens, (void *)(uintptr_t)name)
+#define LARGE(name) cmocka_unit_test_prestate(split_large_model_meets_the_goldens, (void *)(uintptr_t)name)
 
 int main(void)
 {

@@ -2,8 +2,8 @@
  * A fragment image under construction: records are added, equal ones once, and then laid out. Not for other
  * modules.
  */
-#ifndef SHOAL_SERVER_EMIT_IMAGE_H
-#define SHOAL_SERVER_EMIT_IMAGE_H
+#ifndef SHOAL_SERVER_EMIT_BUILD_H
+#define SHOAL_SERVER_EMIT_BUILD_H
 
 #include "server/base/error.h"
 #include "server/model/box.h"
@@ -22,7 +22,7 @@ struct image {
     int status; /* the first thing that went wrong: STATUS_NO_MEMORY or STATUS_MODEL_LIMIT */
 };
 
-void image_free(struct image *image);
+void image_drop(struct image *image);
 
 /* Index of [lo, hi). */
 uint16_t image_range(struct image *image, int32_t lo, int32_t hi);

@@ -3,7 +3,7 @@
  * section holds no two equal records; the order is that of first use, hence deterministic. Numbers are 16
  * bits wide: a section that would pass 65,534 records is an error and not a wrap.
  */
-#include "server/emit/image.h"
+#include "server/emit/build.h"
 
 #include "server/base/hash.h"
 
@@ -12,7 +12,7 @@
 
 enum { RECORDS_MAX = FRAGMENT_NONE - 1 };
 
-void image_free(struct image *image)
+void image_drop(struct image *image)
 {
     free(image->ranges.items);
     free(image->views.items);
