@@ -341,8 +341,20 @@ static const char *verify_after(const struct walk *walk, const struct vm_operand
     return NULL;
 }
 
+/* What finishes at once has summed over all input channels of its weights. */
+static bool sums_up(const struct walk *walk)
+{
+    const struct fragment_code *code = walk->act->code;
+    if (code->op != FRAGMENT_CONV)
+        return true;
+    const struct fragment_slice *s = &walk->vm->fragment->slices[code->slice];
+    return walk->act->k0 == s->k0 && walk->act->k1 == s->k1;
+}
+
 static const char *data_plain(const struct walk *walk, const struct vm_operand operands[3])
 {
+    if (!sums_up(walk))
+        return "finishes with some of the input channels";
     const char *fault = read_inputs(walk, operands);
     if (!fault)
         fault = each_run(walk, &operands[VM_OUT], is_sums(walk, &operands[VM_OUT]) ? write_sums : write_s8);
