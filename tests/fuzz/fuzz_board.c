@@ -1,0 +1,214 @@
+/*
+ * Bytes from a stranger to a board that holds one fragment: whatever comes, the board neither crashes nor
+ * hangs nor writes outside its memory. The first byte of the input says in which pieces the rest arrives.
+ */
+#include "server/sim/virtual_board.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/tiny_fragment.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINK = 16384, POLLS = 4000 };
+
+static struct tiny_fragment held, offered;
+static uint64_t now_us;
+
+static uint64_t fake_now(void *context)
+{
+    (void)context;
+    return now_us += 50;
+}
+
+static void make_fragments(void)
+{
+    if (held.bytes != NULL)
+        return;
+    held = (struct tiny_fragment){
+        .party = 1, .h = 3, .w = 5, .c = 7, .add = 1, .fillers = 1, .filler = {{3000, 1}}};
+    offered = (struct tiny_fragment){.party = 1,
+                                     .h = 3,
+                                     .w = 5,
+                                     .c = 7,
+                                     .add = 2,
+                                     .fillers = 2,
+                                     .filler = {{3000, 1}, {500, 2}},
+                                     .resident_bytes = 256};
+    tiny_fragment_make(&held);
+    tiny_fragment_make(&offered);
+}
+
+static struct virtual_board *open_board(void)
+{
+    struct virtual_config config = {.name = "fuzz",
+                                    .arena_bytes = 32768,
+                                    .resident_bytes = 256,
+                                    .flash_bytes = 20000,
+                                    .link_bytes = LINK,
+                                    .clock_hz = 600000000,
+                                    .clock = {NULL, fake_now}};
+    struct virtual_board *board = virtual_board_new(&config);
+    assert(board != NULL);
+    assert(virtual_board_store(board, held.bytes, held.size, held.hash) == 0);
+    return board;
+}
+
+/* False when the board has closed the link. */
+static bool poll_until_idle(struct virtual_board *board)
+{
+    struct wire_header header;
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    bool busy = true;
+    for (int i = 0; busy; i++) {
+        assert(i < POLLS);
+        if (virtual_board_poll(board, &busy) < 0)
+            return false;
+        while (virtual_board_receive(board, &header, payload) >= 0)
+            ;
+    }
+    return true;
+}
+
+void fuzz_one(const uint8_t *bytes, size_t size)
+{
+    if (size == 0)
+        return;
+    make_fragments();
+    now_us = 1000;
+    struct virtual_board *board = open_board();
+    uint32_t piece = bytes[0] == 0 ? LINK : (uint32_t)bytes[0] * 17;
+    for (size_t at = 1; at < size;) {
+        uint32_t n = size - at < piece ? (uint32_t)(size - at) : piece;
+        n = virtual_board_send_raw(board, bytes + at, n);
+        at += n;
+        if (!poll_until_idle(board) ||
+            n == 0) /* closed, or a frame that waits for ever: a deadline's business */
+            break;
+    }
+    assert(virtual_board_guards_intact(board));
+    virtual_board_free(board);
+}
+
+/* ---- seeds: whole conversations ---- */
+
+struct stream {
+    uint8_t *out;
+    size_t n, room;
+};
+
+static void put(struct stream *stream, struct wire_header header, const uint8_t *payload)
+{
+    assert(stream->room - stream->n >= WIRE_HEADER_BYTES + header.length);
+    wire_header_put(&header, stream->out + stream->n);
+    stream->n += WIRE_HEADER_BYTES;
+    if (header.length > 0)
+        memcpy(stream->out + stream->n, payload, header.length);
+    stream->n += header.length;
+}
+
+static void put_message(struct stream *stream, uint8_t type, uint32_t inference, const void *message)
+{
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    int n = wire_encode(type, message, payload);
+    assert(n >= 0);
+    put(stream, (struct wire_header){.type = type, .inference = inference, .length = (uint32_t)n}, payload);
+}
+
+static void put_run(struct stream *stream, uint32_t inference, const uint8_t *hash)
+{
+    struct wire_run run = {.deployment = 1};
+    memcpy(run.fragment, hash, WIRE_HASH_BYTES);
+    put_message(stream, WIRE_RUN, inference, &run);
+}
+
+static void put_data(struct stream *stream, uint32_t inference, uint32_t offset, uint32_t n)
+{
+    uint8_t payload[105] = {1, 2, 3};
+    put(stream,
+        (struct wire_header){.type = WIRE_DATA,
+                             .flags = offset + n == sizeof payload ? WIRE_FLAG_LAST : 0,
+                             .inference = inference,
+                             .offset = offset,
+                             .length = n},
+        payload + offset);
+}
+
+static void put_push(struct stream *stream)
+{
+    struct wire_offer offer = {.bytes = offered.size};
+    memcpy(offer.hash, offered.hash, WIRE_HASH_BYTES);
+    put_message(stream, WIRE_OFFER, 0, &offer);
+    const struct fragment_header *h = (const struct fragment_header *)offered.bytes;
+    /* as the board asks: header, front, and what it cannot copy */
+    uint32_t weights = h->section[FRAGMENT_WEIGHTS].offset;
+    const uint32_t parts[][2] = {
+        {0, sizeof *h}, {sizeof *h, weights}, {weights, weights + 256}, {weights + 256 + 3008, offered.size}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        put(stream,
+            (struct wire_header){.type = WIRE_CHUNK,
+                                 .flags = WIRE_FLAG_LAST,
+                                 .offset = parts[i][0],
+                                 .length = parts[i][1] - parts[i][0]},
+            offered.bytes + parts[i][0]);
+}
+
+static void put_activate(struct stream *stream, uint8_t what, const uint8_t *hash)
+{
+    struct wire_activate activate = {.what = what};
+    memcpy(activate.hash, hash, WIRE_HASH_BYTES);
+    put_message(stream, WIRE_ACTIVATE, 0, &activate);
+}
+
+static void put_orders(struct stream *stream)
+{
+    static const uint8_t filler[100];
+    for (uint8_t what = 0; what < 6; what++) {
+        struct wire_do order = {.what = what, .number = 1, .name = "x"};
+        put_message(stream, WIRE_DO, 0, &order);
+    }
+    put(stream, (struct wire_header){.type = WIRE_PROBE, .transfer = 3, .length = 100}, filler);
+    put(stream,
+        (struct wire_header){.type = WIRE_PROBE, .flags = WIRE_FLAG_LAST, .offset = 100, .length = 100},
+        filler);
+    put(stream, (struct wire_header){.type = WIRE_NOP}, NULL);
+}
+
+size_t fuzz_seed(unsigned i, uint8_t *out, size_t room)
+{
+    struct stream stream = {out, 1, room};
+    struct wire_welcome welcome = {.version = WIRE_VERSION, .state = WIRE_STATE_ACCEPTED};
+    if (i >= 8)
+        return 0;
+    make_fragments();
+    out[0] = i % 2 == 0 ? 0 : 1;
+    put_message(&stream, WIRE_WELCOME, 0, &welcome);
+    switch (i / 2) {
+    case 0:
+        put_run(&stream, 1, held.hash);
+        put_data(&stream, 1, 0, 105);
+        put_run(&stream, 2, held.hash);
+        put_data(&stream, 2, 0, 5);
+        put_data(&stream, 2, 5, 100);
+        break;
+    case 1:
+        put_run(&stream, 1, held.hash);
+        put_run(&stream, 2, held.hash);
+        put_data(&stream, 1, 0, 50);
+        put(&stream, (struct wire_header){.type = WIRE_ABORT, .inference = 1}, NULL);
+        put_data(&stream, 1, 50, 55);
+        put_data(&stream, 2, 0, 105);
+        break;
+    case 2:
+        put_push(&stream);
+        put_activate(&stream, WIRE_HAVE_ACTIVE, offered.hash);
+        put_run(&stream, 3, offered.hash);
+        put_data(&stream, 3, 0, 105);
+        put_activate(&stream, WIRE_HAVE_DROPPED, held.hash);
+        break;
+    default:
+        put_orders(&stream);
+        break;
+    }
+    return stream.n;
+}
