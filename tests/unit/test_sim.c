@@ -2,6 +2,7 @@
  * executor gives. */
 #include "server/model/reference.h"
 #include "server/sim/local.h"
+#include "server/sim/virtual_board.h"
 #include "tests/support/prng.h"
 #include "tests/support/random_graph.h"
 
@@ -140,12 +141,225 @@ static void damaged_fragment_is_refused_by_its_board_by_name(void **state)
     free(split);
 }
 
+/* ---- several deployments on the same boards, with trouble ---- */
+
+enum { FLEET = 4, PLANS = 3, ASKED = 12 };
+
+struct asked {
+    const struct made *made;
+    struct plan_io *io;
+    uint8_t *whole;
+    size_t out_bytes;
+    bool ended, good;
+};
+
+struct fleet {
+    struct prng prng;
+    struct conductor *conductor;
+    struct virtual_board *boards[FLEET];
+    bool welcomed[FLEET];
+    struct graph *graphs[PLANS];
+    struct made mades[PLANS];
+    struct asked asked[ASKED + 1]; /* by inference */
+    uint32_t n_asked, n_ended;
+    uint64_t now_us;
+    bool trouble;
+};
+
+static void fleet_open(struct fleet *fleet, uint64_t seed, bool trouble)
+{
+    uint32_t arena = 0, flash = 0, resident = 0;
+    memset(fleet, 0, sizeof *fleet);
+    fleet->prng = prng_seed(seed);
+    fleet->trouble = trouble;
+    fleet->now_us = 1;
+    fleet->conductor = conductor_new();
+    make_boards(&fleet->prng, FLEET, true);
+    for (int i = 0; i < PLANS; i++) {
+        fleet->graphs[i] = random_graph(seed * 7 + (uint64_t)i, NULL);
+        fleet->mades[i] =
+            make(fleet->graphs[i], prng_range(&fleet->prng, 1, FLEET), PLAN_SHARES_EVEN, "fleet");
+        for (int32_t b = 0; b < fleet->mades[i].n; b++) {
+            const struct emit_fragment *image = &fleet->mades[i].fragments[b];
+            const struct fragment_header *header = (const struct fragment_header *)image->bytes;
+            flash += image->size;
+            if (image->size > 0 && header->arena_bytes > arena)
+                arena = header->arena_bytes;
+            if (image->size > 0 && header->resident_bytes > resident)
+                resident = header->resident_bytes;
+        }
+    }
+    for (int b = 0; b < FLEET; b++) {
+        struct virtual_config config = {.name = "fleet",
+                                        .arena_bytes = arena,
+                                        .resident_bytes = resident,
+                                        .flash_bytes = flash,
+                                        .clock_hz = 1,
+                                        .link_bytes =
+                                            (uint32_t)prng_range(&fleet->prng, WIRE_FRAME_MAX, 20000)};
+        fleet->boards[b] = virtual_board_new(&config);
+        assert_non_null(fleet->boards[b]);
+        for (int i = 0; i < PLANS; i++)
+            if (b < fleet->mades[i].n && fleet->mades[i].fragments[b].size > 0)
+                assert_int_equal(virtual_board_store(fleet->boards[b], fleet->mades[i].fragments[b].bytes,
+                                                     fleet->mades[i].fragments[b].size,
+                                                     fleet->mades[i].fragments[b].hash),
+                                 0);
+    }
+}
+
+static void fleet_close(struct fleet *fleet)
+{
+    for (int b = 0; b < FLEET; b++) {
+        assert_true(virtual_board_guards_intact(fleet->boards[b]));
+        virtual_board_free(fleet->boards[b]);
+    }
+    conductor_free(fleet->conductor);
+    for (int i = 0; i < PLANS; i++) {
+        unmake(&fleet->mades[i]);
+        graph_free(fleet->graphs[i]);
+    }
+    for (uint32_t i = 1; i <= fleet->n_asked; i++) {
+        plan_io_free(fleet->asked[i].io);
+        free(fleet->asked[i].whole);
+    }
+}
+
+static void fleet_ask(struct fleet *fleet)
+{
+    static const uint16_t links[FLEET] = {0, 1, 2, 3};
+    int i = prng_range(&fleet->prng, 0, PLANS - 1);
+    struct asked *asked = &fleet->asked[++fleet->n_asked];
+    size_t in_bytes;
+    void *input = random_input(fleet->graphs[i], prng_next(&fleet->prng), &in_bytes);
+    asked->made = &fleet->mades[i];
+    asked->out_bytes = graph_output_bytes(fleet->graphs[i]);
+    asked->whole = malloc(asked->out_bytes);
+    assert_int_equal(reference_run(fleet->graphs[i], input, in_bytes, asked->whole, asked->out_bytes, NULL),
+                     0);
+    asked->io = plan_io_begin(asked->made->plan, input, in_bytes, NULL);
+    assert_non_null(asked->io);
+    assert_int_equal(conduct_begin(fleet->conductor, fleet->n_asked, &asked->made->plan->table, links,
+                                   asked->io->inputs, 1, 1, fleet->now_us),
+                     0);
+    free(input);
+}
+
+static void fleet_lose(struct fleet *fleet, int b)
+{
+    virtual_board_cut(fleet->boards[b]);
+    conduct_link_lost(fleet->conductor, (uint16_t)b, fleet->now_us);
+    fleet->welcomed[b] = false;
+    virtual_board_reconnect(fleet->boards[b]);
+}
+
+static void fleet_collect(struct fleet *fleet)
+{
+    const struct conduct_result *result;
+    while ((result = conduct_finished(fleet->conductor)) != NULL) {
+        struct asked *asked = &fleet->asked[result->inference];
+        assert_false(asked->ended);
+        asked->ended = true;
+        fleet->n_ended++;
+        if (result->status == 0) {
+            uint8_t *split = malloc(asked->out_bytes);
+            assert_int_equal(plan_io_end(asked->io, result->outputs, split, asked->out_bytes, NULL), 0);
+            assert_memory_equal(split, asked->whole, asked->out_bytes);
+            asked->good = true;
+            free(split);
+        } else {
+            assert_true(fleet->trouble);
+        }
+        conduct_release(fleet->conductor, result);
+    }
+}
+
+/* One random board's turn, or one of its frames. */
+static bool fleet_turn(struct fleet *fleet, int b)
+{
+    struct wire_header header;
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    bool moved = false, busy;
+    if (fleet->welcomed[b] && virtual_board_room(fleet->boards[b]) &&
+        conduct_next_frame(fleet->conductor, (uint16_t)b, &header, payload) >= 0)
+        moved = virtual_board_send(fleet->boards[b], &header, payload);
+    assert_int_equal(virtual_board_poll(fleet->boards[b], &busy), 0);
+    if (prng_one_in(&fleet->prng, 3) || !busy)
+        while (virtual_board_receive(fleet->boards[b], &header, payload) >= 0) {
+            if (header.type == WIRE_HELLO) {
+                struct wire_welcome welcome = {.version = WIRE_VERSION, .state = WIRE_STATE_ACCEPTED};
+                header = (struct wire_header){.type = WIRE_WELCOME,
+                                              .length = (uint32_t)wire_encode_welcome(&welcome, payload)};
+                virtual_board_send(fleet->boards[b], &header, payload);
+                fleet->welcomed[b] = true;
+            } else if (header.type != WIRE_BEAT && header.type != WIRE_LOG) {
+                assert_int_equal(
+                    conduct_frame(fleet->conductor, (uint16_t)b, &header, payload, fleet->now_us), 0);
+            }
+            moved = true;
+        }
+    return moved || busy;
+}
+
+static void fleet_trouble(struct fleet *fleet)
+{
+    if (prng_one_in(&fleet->prng, 1500))
+        fleet_lose(fleet, prng_range(&fleet->prng, 0, FLEET - 1));
+    if (prng_one_in(&fleet->prng, 400) && fleet->n_asked > 0) {
+        uint32_t id = (uint32_t)prng_range(&fleet->prng, 1, (int32_t)fleet->n_asked);
+        for (int twice = 0; twice < 2; twice++)
+            conduct_abort(fleet->conductor, id, STATUS_CANCELLED, "on purpose", fleet->now_us);
+    }
+}
+
+static int fleet_play(uint64_t seed, bool trouble)
+{
+    static struct fleet room;
+    struct fleet *fleet = &room;
+    int still = 0, good = 0;
+    fleet_open(fleet, seed, trouble);
+    while (fleet->n_ended < ASKED) {
+        fleet->now_us++;
+        if (fleet->n_asked < ASKED && prng_one_in(&fleet->prng, 50))
+            fleet_ask(fleet);
+        if (trouble)
+            fleet_trouble(fleet);
+        bool moved = fleet_turn(fleet, prng_range(&fleet->prng, 0, FLEET - 1));
+        fleet_collect(fleet);
+        still = moved || fleet->n_asked < ASKED ? 0 : still + 1;
+        if (still > 1000)
+            fail_msg("seed %llu: nothing moves any more", (unsigned long long)seed);
+    }
+    for (uint32_t i = 1; i <= ASKED; i++)
+        good += fleet->asked[i].good;
+    fleet_close(fleet);
+    return good;
+}
+
+static void boards_shared_by_plans_never_deadlock(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 12; seed++)
+        assert_int_equal(fleet_play(seed, false), ASKED);
+}
+
+static void lost_boards_and_aborts_never_give_a_wrong_answer(void **state)
+{
+    (void)state;
+    int good = 0;
+    for (uint64_t seed = 100; seed < 112; seed++)
+        good += fleet_play(seed, true);
+    assert_in_range(good, 5, 12 * ASKED - 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_on_1_to_16_boards_equal_the_reference),
         cmocka_unit_test(one_fleet_answers_several_inferences),
         cmocka_unit_test(damaged_fragment_is_refused_by_its_board_by_name),
+        cmocka_unit_test(boards_shared_by_plans_never_deadlock),
+        cmocka_unit_test(lost_boards_and_aborts_never_give_a_wrong_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
