@@ -317,11 +317,11 @@ int link_tls_judge(struct link *link, char reason[200])
         return STATUS_CERTIFICATE_WRONG;
     }
     int status = link->links->owner.admit(link->links->owner.context, link->peer.certificate.board);
+    const char *text = status == STATUS_CERTIFICATE_REVOKED ? "board %.32s is revoked"
+                       : status == STATUS_CERTIFICATE_WRONG ? "board %.32s is not in this fleet"
+                                                            : "the server does not take board %.32s now";
     if (status != 0) {
-        snprintf(reason, 200,
-                 status == STATUS_CERTIFICATE_REVOKED ? "board %.32s is revoked"
-                                                      : "board %.32s is not in this fleet",
-                 link->peer.certificate.board);
+        snprintf(reason, 200, text, link->peer.certificate.board);
     }
     return status;
 }

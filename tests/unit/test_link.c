@@ -10,6 +10,7 @@
 #include "server/base/log.h"
 #include "server/fleet/enrol_code.h"
 #include "server/link/link.h"
+#include "tests/support/fake_fleet.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,243 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOGGED_MAX = 64, WAIT_MS = 8000 };
-
-/* A server and what its owner saw. */
-struct server {
-    struct ca *ca;
-    struct links *links;
-    struct enrol_code code;
-    char text[ENROL_CODE_BYTES];
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int ups, downs, stales, fresh, resumed, frames, enrolments;
-    int admit;         /* answer of admit */
-    int frame_status;  /* answer of on_frame */
-    int days;          /* of the certificates that are issued */
-    uint32_t flood;    /* frames that next_frame still has */
-    bool silent_enrol; /* ENROL gets no answer */
-    int down_status;
-    char down_reason[200], up_board[CA_ID_BYTES], enrol_board[CA_ID_BYTES];
-    struct link_failure failures[LOGGED_MAX];
-    uint32_t n_failures;
-    pthread_t coordinator;
-};
-
 static char root[64];
-
-static void changed(struct server *s)
-{
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static int on_admit(void *context, const char *board)
-{
-    struct server *s = context;
-    (void)board;
-    pthread_mutex_lock(&s->lock);
-    int answer = s->admit;
-    pthread_mutex_unlock(&s->lock);
-    return answer;
-}
-
-static int on_up(void *context, struct link *link, const struct link_peer *peer,
-                 const struct wire_header *header, const uint8_t *payload)
-{
-    struct server *s = context;
-    (void)payload;
-    pthread_mutex_lock(&s->lock);
-    s->ups++;
-    s->resumed += peer->resumed;
-    s->coordinator = pthread_self();
-    snprintf(s->up_board, sizeof s->up_board, "%s", link_board(link));
-    int status = header->type == WIRE_HELLO && peer->certified ? 0 : STATUS_INTERNAL;
-    changed(s);
-    return status;
-}
-
-/* Echoes as a control frame, or, for BEAT, by a flood of pulled frames. */
-static int on_frame(void *context, struct link *link, const struct wire_header *header,
-                    const uint8_t *payload)
-{
-    struct server *s = context;
-    pthread_mutex_lock(&s->lock);
-    s->frames++;
-    int status = s->frame_status;
-    changed(s);
-    if (status != 0) {
-        return status;
-    }
-    if (header->type == WIRE_BEAT) {
-        pthread_mutex_lock(&s->lock);
-        s->flood = 1000;
-        pthread_mutex_unlock(&s->lock);
-        link_kick(link);
-        return 0;
-    }
-    return link_send(link, header, payload);
-}
-
-static void on_down(void *context, struct link *link, int status, const char *reason)
-{
-    struct server *s = context;
-    (void)link;
-    pthread_mutex_lock(&s->lock);
-    s->downs++;
-    s->down_status = status;
-    snprintf(s->down_reason, sizeof s->down_reason, "%s", reason);
-    changed(s);
-}
-
-static void on_stale(void *context, struct link *link, bool stale)
-{
-    struct server *s = context;
-    (void)link;
-    pthread_mutex_lock(&s->lock);
-    *(stale ? &s->stales : &s->fresh) += 1;
-    changed(s);
-}
-
-static int next_frame(void *context, struct link *link, struct wire_header *header,
-                      uint8_t payload[WIRE_PAYLOAD_MAX])
-{
-    struct server *s = context;
-    (void)link;
-    pthread_mutex_lock(&s->lock);
-    uint32_t left = s->flood;
-    s->flood -= left != 0;
-    pthread_mutex_unlock(&s->lock);
-    if (left == 0) {
-        return -1;
-    }
-    *header = (struct wire_header){.type = WIRE_DATA, .offset = 1000 - left};
-    memset(payload, (int)(1000 - left), WIRE_PAYLOAD_MAX);
-    return WIRE_PAYLOAD_MAX;
-}
-
-static void on_enrol(void *context, uint64_t request, const struct link_enrolment *e)
-{
-    struct server *s = context;
-    struct link_answer answer = {.state = WIRE_STATE_PENDING};
-    struct enrol_code code;
-    struct ca_info info;
-    pthread_mutex_lock(&s->lock);
-    s->enrolments++;
-    bool silent = s->silent_enrol;
-    int days = s->days;
-    changed(s);
-    if (silent) {
-        return;
-    }
-    if (!e->peer->certified &&
-        (enrol_code_parse(e->code, &code) != 0 || !enrol_code_equal(code.secret, s->code.secret))) {
-        answer.status = STATUS_CODE_WRONG;
-        snprintf(answer.reason, sizeof answer.reason, "the code is not known");
-    } else if (ca_issue_board(s->ca, e->request, e->request_bytes, clock_wall_ms() / 1000, days,
-                              &answer.certificate, &info, NULL) != 0) {
-        answer.status = STATUS_INVALID_ARGUMENT;
-    } else {
-        snprintf(answer.name, sizeof answer.name, "%s", e->name);
-        pthread_mutex_lock(&s->lock);
-        snprintf(s->enrol_board, sizeof s->enrol_board, "%s", info.board);
-        pthread_mutex_unlock(&s->lock);
-    }
-    links_answer(s->links, request, &answer);
-}
-
-static void on_failure(void *context, const struct link_failure *failure)
-{
-    struct server *s = context;
-    pthread_mutex_lock(&s->lock);
-    if (s->n_failures < LOGGED_MAX) {
-        s->failures[s->n_failures++] = *failure;
-    }
-    changed(s);
-}
-
-static void server_start(struct server *s, const struct link_options *options)
-{
-    struct ca_der key, certificate;
-    struct link_options with = options != NULL ? *options : (struct link_options){0};
-    struct link_owner owner = {.context = s,
-                               .admit = on_admit,
-                               .on_up = on_up,
-                               .on_frame = on_frame,
-                               .on_down = on_down,
-                               .on_stale = on_stale,
-                               .next_frame = next_frame,
-                               .on_enrol = on_enrol,
-                               .on_failure = on_failure};
-    memset(s, 0, sizeof *s);
-    s->days = CA_BOARD_DAYS;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
-    assert_int_equal(0, ca_create(clock_wall_ms() / 1000, &key, &certificate, NULL));
-    assert_int_equal(0, ca_open(key.bytes, key.size, certificate.bytes, certificate.size, &s->ca, NULL));
-    enrol_code_make(ca_key_hash(s->ca), &s->code);
-    enrol_code_format(&s->code, s->text);
-    with.listen = with.listen != NULL ? with.listen : "127.0.0.1:0";
-    struct error error = {0};
-    int status = links_start(&s->links, s->ca, &with, &owner, &error);
-    if (status != 0) {
-        fail_msg("%s", error.message);
-    }
-}
-
-static void server_stop(struct server *s)
-{
-    links_stop(s->links);
-    assert_int_equal(s->ups, s->downs);
-    ca_free(s->ca);
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->changed);
-}
-
-/* Waits until *counter is at least `least`. */
-static void await(struct server *s, const int *counter, int least)
-{
-    uint64_t end = clock_monotonic_us() + WAIT_MS * 1000;
-    pthread_mutex_lock(&s->lock);
-    while (*counter < least) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 50000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&s->changed, &s->lock, &until);
-        if (clock_monotonic_us() > end) {
-            pthread_mutex_unlock(&s->lock);
-            fail_msg("waited too long");
-        }
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* Waits for a failure with this status, in whose reason `text` stands. */
-static struct link_failure await_failure(struct server *s, int status, const char *text)
-{
-    uint64_t end = clock_monotonic_us() + WAIT_MS * 1000;
-    while (clock_monotonic_us() < end) {
-        pthread_mutex_lock(&s->lock);
-        for (uint32_t i = 0; i < s->n_failures; i++) {
-            struct link_failure found = s->failures[i];
-            if ((int)found.status == status && strstr(found.reason, text) != NULL) {
-                pthread_mutex_unlock(&s->lock);
-                assert_true(found.at_ms > 0 && found.action[0] != 0 &&
-                            strncmp(found.address, "127.0.0.1:", 10) == 0);
-                return found;
-            }
-        }
-        pthread_mutex_unlock(&s->lock);
-        poll(NULL, 0, 10);
-    }
-    for (uint32_t i = 0; i < s->n_failures; i++) {
-        print_message("seen: %s: %s\n", status_name(s->failures[i].status), s->failures[i].reason);
-    }
-    fail_msg("no failure %s with \"%s\"", status_name(status), text);
-    abort();
-}
 
 /* ---- a board ---- */
 
@@ -393,7 +158,7 @@ static void code_gives_a_certificate_and_frames_go_both_ways(void **state)
     peer_enrolled(&p, &s, "both");
     assert_string_equal(p.identity.board, s.enrol_board);
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     assert_string_equal(p.identity.board, s.up_board);
     for (uint32_t n = 0; n <= WIRE_PAYLOAD_MAX; n += n == WIRE_PAYLOAD_MAX - 1 ? 1 : n < 3 ? 1 : 1019) {
         memset(sent, (int)n + 7, sizeof sent);
@@ -405,7 +170,7 @@ static void code_gives_a_certificate_and_frames_go_both_ways(void **state)
         assert_memory_equal(sent, got, n);
     }
     host_link_close(&p.link);
-    await(&s, &s.downs, 1);
+    server_await(&s, &s.downs, 1);
     assert_string_equal("closed by the board", s.down_reason);
     assert_int_equal(0, s.n_failures);
     peer_stop(&p);
@@ -460,11 +225,11 @@ static void second_connection_resumes_and_revocation_is_still_looked_up(void **s
     server_start(&s, NULL);
     peer_enrolled(&p, &s, "resume");
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     assert_int_equal(0, s.resumed);
     host_link_close(&p.link);
     peer_up(&p);
-    await(&s, &s.ups, 2);
+    server_await(&s, &s.ups, 2);
     assert_int_equal(1, s.resumed);
     host_link_close(&p.link);
     pthread_mutex_lock(&s.lock);
@@ -476,7 +241,7 @@ static void second_connection_resumes_and_revocation_is_still_looked_up(void **s
     assert_true(p.link.refused);
     assert_int_equal(STATUS_CERTIFICATE_REVOKED, p.link.refusal.status);
     assert_non_null(strstr(p.link.refusal.reason, "is revoked"));
-    struct link_failure failure = await_failure(&s, STATUS_CERTIFICATE_REVOKED, p.identity.board);
+    struct link_failure failure = server_await_failure(&s, STATUS_CERTIFICATE_REVOKED, p.identity.board);
     assert_string_equal(p.identity.board, failure.board);
     assert_int_equal(2, s.ups);
     host_link_close(&p.link);
@@ -492,13 +257,13 @@ static void revoked_board_that_is_up_is_dropped_within_a_second(void **state)
     server_start(&s, NULL);
     peer_enrolled(&p, &s, "revoked");
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     uint64_t from = clock_monotonic_us();
     assert_int_equal(0, links_drop_board(s.links, p.identity.board, STATUS_CERTIFICATE_REVOKED, "revoked"));
     peer_drain(&p);
     assert_true(p.link.status != 0);
     assert_true(clock_monotonic_us() - from < 1000000);
-    await(&s, &s.downs, 1);
+    server_await(&s, &s.downs, 1);
     assert_int_equal(STATUS_CERTIFICATE_REVOKED, s.down_status);
     host_link_close(&p.link);
     peer_stop(&p);
@@ -518,7 +283,7 @@ static void expired_certificate_is_refused_with_its_date(void **state)
     assert_true(p.link.refused);
     assert_int_equal(STATUS_CERTIFICATE_EXPIRED, p.link.refusal.status);
     assert_non_null(strstr(p.link.refusal.reason, "expired at 20"));
-    await_failure(&s, STATUS_CERTIFICATE_EXPIRED, "expired at 20");
+    server_await_failure(&s, STATUS_CERTIFICATE_EXPIRED, "expired at 20");
     assert_int_equal(0, s.ups);
     host_link_close(&p.link);
     peer_stop(&p);
@@ -541,7 +306,7 @@ static void certificate_of_another_authority_is_refused(void **state)
     assert_int_equal(STATUS_CERTIFICATE_WRONG, peer_open(&p, &error));
     assert_non_null(strstr(error.message, "not of the authority that this board was enrolled with"));
     host_link_close(&p.link);
-    await_failure(&ours, STATUS_CERTIFICATE_WRONG, "trusts another authority");
+    server_await_failure(&ours, STATUS_CERTIFICATE_WRONG, "trusts another authority");
     /* A board that trusts the server and yet shows the foreign certificate. */
     mbedtls_x509_crt_free(&p.identity.authority);
     mbedtls_x509_crt_init(&p.identity.authority);
@@ -551,7 +316,7 @@ static void certificate_of_another_authority_is_refused(void **state)
     peer_drain(&p);
     assert_true(p.link.refused);
     assert_int_equal(STATUS_CERTIFICATE_WRONG, p.link.refusal.status);
-    await_failure(&ours, STATUS_CERTIFICATE_WRONG, "not issued by this fleet's authority");
+    server_await_failure(&ours, STATUS_CERTIFICATE_WRONG, "not issued by this fleet's authority");
     assert_int_equal(0, ours.ups);
     host_link_close(&p.link);
     peer_stop(&p);
@@ -574,7 +339,7 @@ static void peer_without_certificate_may_only_enrol(void **state)
     assert_true(p.link.refused);
     assert_int_equal(STATUS_CERTIFICATE_MISSING, p.link.refusal.status);
     assert_non_null(strstr(p.link.refusal.reason, "no certificate"));
-    await_failure(&s, STATUS_CERTIFICATE_MISSING, "no certificate");
+    server_await_failure(&s, STATUS_CERTIFICATE_MISSING, "no certificate");
     assert_int_equal(0, s.ups);
     host_link_close(&p.link);
     peer_stop(&p);
@@ -595,7 +360,7 @@ static void wrong_code_is_refused_and_reported(void **state)
     enrol_code_format(&code, text);
     assert_int_equal(STATUS_CODE_WRONG, peer_enrol(&p, text, &error));
     assert_string_equal("the code is not known", error.message);
-    await_failure(&s, STATUS_CODE_WRONG, "the code is not known");
+    server_await_failure(&s, STATUS_CODE_WRONG, "the code is not known");
     assert_false(p.identity.enrolled);
     peer_stop(&p);
     server_stop(&s);
@@ -632,7 +397,7 @@ static void unanswered_enrolment_ends(void **state)
     s.silent_enrol = true;
     peer_start(&p, &s, "unanswered");
     assert_int_equal(STATUS_DEADLINE, peer_enrol(&p, s.text, &error));
-    await_failure(&s, STATUS_DEADLINE, "no answer to ENROL");
+    server_await_failure(&s, STATUS_DEADLINE, "no answer to ENROL");
     peer_stop(&p);
     server_stop(&s);
 }
@@ -659,7 +424,7 @@ static void renewal_keeps_the_board_and_changes_the_certificate(void **state)
     assert_true(p.identity.enrolled);
     assert_string_equal(board, p.identity.board);
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     host_link_close(&p.link);
     peer_stop(&p);
     server_stop(&s);
@@ -702,15 +467,15 @@ static void new_connection_of_a_board_replaces_the_old_one(void **state)
     server_start(&s, NULL);
     peer_enrolled(&p, &s, "twice");
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     struct host_link old = p.link; /* stays open, as a host that lost its power would leave it */
     mbedtls_ssl_init(&p.link.ssl);
     peer_up(&p);
-    await(&s, &s.ups, 2);
+    server_await(&s, &s.ups, 2);
     assert_int_equal(1, s.downs);
     assert_string_equal("the board connected anew", s.down_reason);
     host_link_close(&p.link);
-    await(&s, &s.downs, 2);
+    server_await(&s, &s.downs, 2);
     close(old.fd);
     free(old.held);
     mbedtls_ssl_config_free(&old.config);
@@ -728,13 +493,13 @@ static void silence_makes_stale_then_offline(void **state)
     server_start(&s, &options);
     peer_enrolled(&p, &s, "silent");
     peer_up(&p);
-    await(&s, &s.stales, 1);
+    server_await(&s, &s.stales, 1);
     assert_int_equal(0, s.downs);
     assert_true(peer_send(&p, WIRE_NOP, 0, NULL, 0));
-    await(&s, &s.fresh, 1);
+    server_await(&s, &s.fresh, 1);
     assert_int_equal(0, s.downs);
-    await(&s, &s.stales, 2);
-    await(&s, &s.downs, 1);
+    server_await(&s, &s.stales, 2);
+    server_await(&s, &s.downs, 1);
     assert_int_equal(STATUS_OFFLINE, s.down_status);
     assert_string_equal("no byte for 600 ms", s.down_reason);
     host_link_close(&p.link);
@@ -784,9 +549,9 @@ static void record_that_is_not_one_frame_drops_the_link(void **state)
     wire_header_put(&header, frame);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         peer_up(&p);
-        await(&s, &s.ups, (int)i + 1);
+        server_await(&s, &s.ups, (int)i + 1);
         write_record(&p, frame, sizes[i]);
-        await(&s, &s.downs, (int)i + 1);
+        server_await(&s, &s.downs, (int)i + 1);
         assert_int_equal(STATUS_WIRE_MALFORMED, s.down_status);
         assert_string_equal("a record that is not one frame", s.down_reason);
         host_link_close(&p.link);
@@ -804,12 +569,12 @@ static void record_over_4096_bytes_drops_the_link(void **state)
     server_start(&s, NULL);
     peer_enrolled(&p, &s, "large");
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     /* A client that does not keep to the length it asked for. */
     p.link.config.mfl_code = MBEDTLS_SSL_MAX_FRAG_LEN_NONE;
     p.link.ssl.session->mfl_code = MBEDTLS_SSL_MAX_FRAG_LEN_NONE;
     write_record(&p, frame, sizeof frame);
-    await(&s, &s.downs, 1);
+    server_await(&s, &s.downs, 1);
     assert_int_equal(STATUS_WIRE_MALFORMED, s.down_status);
     assert_string_equal("a record of more than 4096 bytes", s.down_reason);
     host_link_close(&p.link);
@@ -827,7 +592,7 @@ static void owner_that_refuses_a_frame_drops_the_link(void **state)
     peer_enrolled(&p, &s, "order");
     peer_up(&p);
     assert_true(peer_send(&p, WIRE_DONE, 0, NULL, 0));
-    await(&s, &s.downs, 1);
+    server_await(&s, &s.downs, 1);
     assert_int_equal(STATUS_WIRE_ORDER, s.down_status);
     assert_string_equal("DONE frame: a frame out of order", s.down_reason);
     host_link_close(&p.link);
@@ -844,16 +609,16 @@ static void connection_cut_in_the_middle_of_a_frame_is_a_lost_link(void **state)
     server_start(&s, NULL);
     peer_enrolled(&p, &s, "cut");
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     assert_int_equal(sizeof half,
                      send(p.link.fd, half, sizeof half, 0)); /* a record's beginning, below TLS */
     shutdown(p.link.fd, SHUT_RDWR);
-    await(&s, &s.downs, 1);
+    server_await(&s, &s.downs, 1);
     assert_int_equal(STATUS_OFFLINE, s.down_status);
     assert_string_equal("the connection was lost", s.down_reason);
     host_link_close(&p.link);
     peer_up(&p); /* and again */
-    await(&s, &s.ups, 2);
+    server_await(&s, &s.ups, 2);
     host_link_close(&p.link);
     peer_stop(&p);
     server_stop(&s);
@@ -877,11 +642,11 @@ static void garbage_instead_of_a_handshake_is_reported(void **state)
     server_start(&s, NULL);
     int fd = raw_connect(&s);
     assert_int_equal(sizeof http - 1, send(fd, http, sizeof http - 1, MSG_NOSIGNAL));
-    await_failure(&s, STATUS_TLS_FAILED, "not a TLS 1.2 handshake");
+    server_await_failure(&s, STATUS_TLS_FAILED, "not a TLS 1.2 handshake");
     close(fd);
     fd = raw_connect(&s);
     close(fd);
-    await_failure(&s, STATUS_TLS_FAILED, "closed before the handshake was done");
+    server_await_failure(&s, STATUS_TLS_FAILED, "closed before the handshake was done");
     srand(1);
     for (int i = 0; i < 200; i++) { /* records of noise, some with a true header */
         uint8_t noise[64];
@@ -921,9 +686,9 @@ static void slow_handshakes_hold_their_places_no_longer_than_the_deadline(void *
     peer_enrolled(&p, &s, "patient"); /* behind all of them: three rounds */
     uint64_t took = clock_monotonic_us() - from;
     assert_true(took > 600000 && took < 5000000);
-    await_failure(&s, STATUS_DEADLINE, "not done in time");
+    server_await_failure(&s, STATUS_DEADLINE, "not done in time");
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     for (int i = 0; i < SLOW; i++) {
         close(fds[i]);
     }
@@ -945,7 +710,7 @@ static void certified_peer_that_says_nothing_is_closed(void **state)
     peer_drain(&p);
     assert_true(p.link.refused);
     assert_int_equal(STATUS_DEADLINE, p.link.refusal.status);
-    await_failure(&s, STATUS_DEADLINE, "no HELLO in time");
+    server_await_failure(&s, STATUS_DEADLINE, "no HELLO in time");
     host_link_close(&p.link);
     peer_stop(&p);
     server_stop(&s);
@@ -964,7 +729,7 @@ static void peer_that_does_not_read_is_dropped_at_the_bound(void **state)
     peer_enrolled(&p, &s, "hearing");
     peer_up(&deaf);
     peer_up(&p);
-    await(&s, &s.ups, 2);
+    server_await(&s, &s.ups, 2);
     int sent = 0;
     while (sent < 20000 && peer_send(&deaf, WIRE_DATA, 0, payload, sizeof payload)) {
         sent++;
@@ -975,7 +740,7 @@ static void peer_that_does_not_read_is_dropped_at_the_bound(void **state)
             break;
         }
     }
-    await(&s, &s.downs, 1);
+    server_await(&s, &s.downs, 1);
     assert_int_equal(STATUS_BUSY, s.down_status);
     assert_true(peer_send(&p, WIRE_DATA, 1, "x", 1));
     assert_true(peer_frame(&p, &header, payload, 3000));
@@ -998,7 +763,7 @@ static void posted(void *context)
     pthread_mutex_lock(&posting->server->lock);
     posting->runs++;
     posting->thread = pthread_self();
-    changed(posting->server);
+    server_changed(posting->server);
 }
 
 static void posted_calls_run_on_the_coordinator_thread(void **state)
@@ -1010,11 +775,11 @@ static void posted_calls_run_on_the_coordinator_thread(void **state)
     server_start(&s, NULL);
     peer_enrolled(&p, &s, "post");
     peer_up(&p);
-    await(&s, &s.ups, 1);
+    server_await(&s, &s.ups, 1);
     for (int i = 0; i < 100; i++) {
         assert_int_equal(0, links_post(s.links, posted, &posting));
     }
-    await(&s, &posting.runs, 100);
+    server_await(&s, &posting.runs, 100);
     assert_true(pthread_equal(posting.thread, s.coordinator));
     assert_false(pthread_equal(posting.thread, pthread_self()));
     host_link_close(&p.link);
@@ -1037,7 +802,7 @@ static void listening_address_is_checked(void **state)
     struct server s;
     struct error error;
     struct links *links;
-    struct link_owner owner = {.context = &s, .admit = on_admit, .on_up = on_up, .on_down = on_down};
+    struct link_owner owner = {.context = &s}; /* never called */
     server_start(&s, NULL);
     assert_true(links_loopback(s.links));
     assert_int_equal(0, strncmp(links_address(s.links), "127.0.0.1:", 10));
