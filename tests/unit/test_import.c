@@ -9,11 +9,14 @@
 #include "tests/support/import_seed.h"
 #include "tests/support/random_graph.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -446,6 +449,93 @@ static void fully_connected_on_a_map_is_a_convolution_over_all_of_it(void **stat
     tw_free(&m);
 }
 
+/* ---- real models, where the facts folder is there ---- */
+
+static int open_fact(const char *folder, const char *name, size_t *size)
+{
+    char path[512];
+    const char *facts = getenv("FACTS");
+    struct stat info;
+    (void)snprintf(path, sizeof path, "%s/%s/%s", facts && *facts ? facts : "../shared", folder, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        print_message("SKIP import %s: no %s\n", name, path);
+        return -1;
+    }
+    *size = (size_t)info.st_size;
+    return fd;
+}
+
+static const char *const integer_models[] = {
+    "cfu_model_mobilenetv2_160_035",
+    "coral_mobilenet_v1_0.25_128_quant",
+    "coral_tf2_mobilenet_v2_1.0_224_ptq",
+    "derived_cfu_model_mobilenetv2_160_035_to112",
+    "derived_coral_tf2_mobilenet_v2_1.0_224_ptq_to112",
+    "emlearn_mnist_cnn_int8",
+    "mcunet_vww",
+    "mlperf_ad01_int8",
+    "mlperf_kws_ref_model",
+    "mlperf_pretrainedResnet_quant",
+    "mlperf_vww_96_int8",
+    "nxp_yolo_face_detect",
+    "silabs_image_example1",
+    "silabs_keyword_spotting_on_off_v3",
+    "tflm_hello_world_int8",
+    "tflm_person_detect",
+};
+
+static void real_integer_models_pass_the_limited_child(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof integer_models / sizeof *integer_models; i++) {
+        char file[128];
+        size_t size;
+        struct error error;
+        (void)snprintf(file, sizeof file, "%s.tflite", integer_models[i]);
+        int fd = open_fact("models", file, &size);
+        if (fd < 0)
+            continue;
+        error_clear(&error);
+        struct graph *graph = import_file(fd, size, integer_models[i], &error);
+        close(fd);
+        if (!graph)
+            fail_msg("%s: %s", integer_models[i], error.message);
+        assert_string_equal(graph->name, integer_models[i]);
+        graph_free(graph);
+    }
+}
+
+static void float_and_onnx_models_are_refused_with_the_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *words;
+    } files[] = {
+        {"mlperf_vww_96_float.tflite",
+         "(CONV_2D): this is a float model; only int8 and uint8 quantised models"},
+        {"mlperf_pretrainedResnet.tflite", "(CONV_2D): this is a float model"},
+        {"emlearn_mnist_cnn_fp32.tflite", "(CONV_2D): this is a float model"},
+        {"onnx2c_mnist_simplified.onnx", "ONNX is not supported yet"},
+        {"ort_ultraface_RFB320.onnx", "ONNX is not supported yet"},
+        {"synth_mobilenetv2_035_112.onnx", "ONNX is not supported yet"},
+        {"synth_qdq_conv_dw_add_gap_fc.onnx", "ONNX is not supported yet"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t size;
+        struct error error;
+        int fd = open_fact("models", files[i].file, &size);
+        if (fd < 0)
+            continue;
+        error_clear(&error);
+        assert_null(import_file(fd, size, "x", &error));
+        close(fd);
+        assert_int_equal(error.status, STATUS_MODEL_UNSUPPORTED);
+        if (!strstr(error.message, files[i].words))
+            fail_msg("%s: '%s' does not say '%s'", files[i].file, error.message, files[i].words);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int code = sandbox_child_main(argc, argv);
@@ -465,6 +555,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_larger_of_the_two_operator_codes_counts),
         cmocka_unit_test(the_quantisation_of_a_bias_does_not_count),
         cmocka_unit_test(fully_connected_on_a_map_is_a_convolution_over_all_of_it),
+        cmocka_unit_test(real_integer_models_pass_the_limited_child),
+        cmocka_unit_test(float_and_onnx_models_are_refused_with_the_reason),
     };
     return cmocka_run_group_tests_name("import", tests, NULL, NULL);
 }
