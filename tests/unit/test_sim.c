@@ -1,5 +1,7 @@
 /* Plans on virtual boards: the board's own core, real frames and the conductor give what the reference
  * executor gives. */
+#include "server/base/file.h"
+#include "server/import/tflite.h"
 #include "server/model/reference.h"
 #include "server/sim/local.h"
 #include "server/sim/virtual_board.h"
@@ -138,6 +140,57 @@ static void damaged_fragment_is_refused_by_its_board_by_name(void **state)
     unmake(&made);
     graph_free(graph);
     free(input);
+    free(split);
+}
+
+/* ---- a real model ---- */
+
+static uint8_t *facts_file(const char *path, size_t *size)
+{
+    char full[512];
+    const char *folder = getenv("FACTS");
+    uint8_t *bytes;
+    (void)snprintf(full, sizeof full, "%s/%s", folder != NULL && *folder != 0 ? folder : "../shared", path);
+    if (file_read(full, 64u << 20, &bytes, size, NULL) == 0)
+        return bytes;
+    printf("SKIP real_model_over_boards_meets_its_golden: no %s\n", full);
+    return NULL;
+}
+
+static void real_model_over_boards_meets_its_golden(void **state)
+{
+    (void)state;
+    static struct sim_local_result result;
+    struct prng prng = prng_seed(1);
+    struct error error;
+    size_t size, in_bytes, out_bytes;
+    uint8_t *file = facts_file("models/cfu_model_mobilenetv2_160_035.tflite", &size);
+    if (file == NULL)
+        return;
+    uint8_t *input = facts_file("golden/cfu_model_mobilenetv2_160_035.in3.bin", &in_bytes);
+    uint8_t *golden = facts_file("golden/cfu_model_mobilenetv2_160_035.out3.bin", &out_bytes);
+    assert_non_null(input);
+    assert_non_null(golden);
+    error_clear(&error);
+    struct graph *graph = import_tflite(file, size, "cfu", &error);
+    assert_non_null(graph);
+    uint8_t *split = malloc(out_bytes);
+    make_boards(&prng, 8, false);
+    static const int32_t counts[] = {1, 3, 8};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct made made = make(graph, counts[i], PLAN_SHARES_EVEN, "cfu");
+        if (sim_local_run(made.plan, made.fragments, input, in_bytes, split, out_bytes, &result, &error) < 0)
+            fail_msg("%d boards: %s", counts[i], error.message);
+        assert_memory_equal(split, golden, out_bytes);
+        assert_int_equal(result.bytes_moved, made.plan->bytes_moved);
+        printf("%d boards in this process: %.0f ms, %llu bytes moved\n", counts[i], result.latency_ms,
+               (unsigned long long)result.bytes_moved);
+        unmake(&made);
+    }
+    graph_free(graph);
+    free(file);
+    free(input);
+    free(golden);
     free(split);
 }
 
@@ -358,6 +411,7 @@ int main(void)
         cmocka_unit_test(random_graphs_on_1_to_16_boards_equal_the_reference),
         cmocka_unit_test(one_fleet_answers_several_inferences),
         cmocka_unit_test(damaged_fragment_is_refused_by_its_board_by_name),
+        cmocka_unit_test(real_model_over_boards_meets_its_golden),
         cmocka_unit_test(boards_shared_by_plans_never_deadlock),
         cmocka_unit_test(lost_boards_and_aborts_never_give_a_wrong_answer),
     };
