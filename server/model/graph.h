@@ -93,7 +93,7 @@ struct op {
     int32_t inputs[GRAPH_OP_INPUTS_MAX];
     int32_t n_inputs;
     int32_t output;
-    /* windows: CONV, DEPTHWISE, pools. Padding may be unlike before and after; MEAN and others leave 0. */
+    /* windows: CONV, DEPTHWISE, pools. Padding may be unlike before and after; others leave 0 or 1. */
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     int32_t pad_top, pad_left, pad_bottom, pad_right;
     int32_t groups;             /* CONV */

@@ -213,6 +213,16 @@ static int check_constants(const struct graph *graph, const struct op *op, struc
     return STATUS_OK;
 }
 
+static int check_no_window(const struct op *op, struct error *error)
+{
+    const int32_t fields[] = {op->kernel_h, op->kernel_w,   op->stride_h,
+                              op->stride_w, op->dilation_h, op->dilation_w};
+    for (int i = 0; i < 6; i++)
+        if (fields[i] < 0 || fields[i] > 1)
+            return error_set(error, STATUS_MODEL_MALFORMED, "a window where none belongs");
+    return STATUS_OK;
+}
+
 int graph_check_op(const struct graph *graph, const struct op *op, struct error *error)
 {
     const struct op_row *row = op_row(op->kind);
@@ -221,6 +231,8 @@ int graph_check_op(const struct graph *graph, const struct op *op, struct error 
     if (status == STATUS_OK && (unsigned)op->activation > ACTIVATION_RELU_N1_TO_1)
         status =
             error_set(error, STATUS_MODEL_MALFORMED, "activation %d does not exist", (int)op->activation);
+    if (status == STATUS_OK && !row->window)
+        status = check_no_window(op, error);
     if (status == STATUS_OK && (op->weights || op->weight_bytes || op->bias) != row->needs_weights)
         status = error_set(error, STATUS_MODEL_MALFORMED, "weights are %s",
                            row->needs_weights ? "missing" : "not expected");

@@ -46,6 +46,7 @@ struct op_row {
     enum op_class class;
     enum op_kernel kernel;
     int32_t min_inputs, max_inputs;
+    bool window; /* kernel, stride and dilation mean something; elsewhere each is 0 or 1 */
     bool needs_weights;
     bool inplace;        /* may overwrite an input of the output's shape at its last use */
     bool constant_input; /* its second input may be a constant tensor; no other input may */

@@ -90,6 +90,8 @@ static struct quant random_weights(struct maker *m, struct op *op, int64_t n, in
     }
     op->float_scale_product = n_scales == 1 && chance(m, 2);
     build_weights(&m->b, op, weights, n, scales, n_scales, chance(m, 4) ? NULL : bias, out_c);
+    if (chance(m, 8)) /* of a legacy uint8 network */
+        op->weight_zero_point = pick(m, -12, 12);
     free(weights);
     free(scales);
     free(bias);
@@ -197,11 +199,13 @@ static int32_t partner(struct maker *m, int32_t in)
     for (int32_t i = 0; i < 6; i++) {
         int32_t t = m->pool[pick(m, 0, m->n_pool - 1)];
         struct shape other = shape_of(m, t);
+        if (t == in)
+            continue;
         if (shape_equal(other, shape) ||
             (other.h == 1 && other.w == 1 && (other.c == 1 || other.c == shape.c)))
             return t;
     }
-    if (chance(m, 4))
+    if (chance(m, 12))
         return in;
     if (!chance(m, 3))
         shape.h = shape.w = 1;
