@@ -17,6 +17,7 @@ enum { POOL_MAX = 64 };
 struct maker {
     struct builder b;
     struct random_graph_options options;
+    bool legacy_weights;    /* weights with zero points, as legacy uint8 networks have */
     int32_t pool[POOL_MAX]; /* every tensor made so far */
     int32_t n_pool;
 };
@@ -90,7 +91,7 @@ static struct quant random_weights(struct maker *m, struct op *op, int64_t n, in
     }
     op->float_scale_product = n_scales == 1 && chance(m, 2);
     build_weights(&m->b, op, weights, n, scales, n_scales, chance(m, 4) ? NULL : bias, out_c);
-    if (chance(m, 8)) /* of a legacy uint8 network */
+    if (m->legacy_weights && chance(m, 2))
         op->weight_zero_point = pick(m, -12, 12);
     free(weights);
     free(scales);
@@ -509,6 +510,7 @@ struct graph *random_graph(uint64_t seed, const struct random_graph_options *opt
 {
     struct maker m = {.b = build_new(seed)};
     m.options = defaults(&m, options);
+    m.legacy_weights = chance(&m, 8);
     int32_t spine = make_inputs(&m);
     for (int32_t i = 0; i < m.options.ops; i++) {
         const struct block *block = random_block(&m);
