@@ -218,7 +218,7 @@ static void board_killed_while_it_enrols_comes_up_in_the_end(void **state)
     uint32_t x = 7;
     server_start(&s, NULL);
     for (int round = 0; round < 4; round++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "enrol%d", round);
         prepare(&b, &s, name);
         argument(&b, "--code", s.text);
