@@ -68,10 +68,9 @@ static int copies(const struct fleet_options *fleet, int32_t count, struct plan_
     return status;
 }
 
-int fleet_options_boards(const struct fleet_options *fleet, struct plan_board **boards, int32_t *n)
+int fleet_options_boards(const struct fleet_options *fleet, struct plan_board **boards, int32_t *n,
+                         struct error *error)
 {
-    struct error error;
-    error_clear(&error);
     const char *text = fleet->boards;
     char *end;
     long count = strtol(text, &end, 10);
@@ -79,21 +78,19 @@ int fleet_options_boards(const struct fleet_options *fleet, struct plan_board **
     *boards = NULL;
     if (*text && !*end)
         status = count < 1 || count > CONDUCT_PARTIES_MAX
-                     ? error_set(&error, count < 1 ? STATUS_TOO_FEW_BOARDS : STATUS_INVALID_ARGUMENT,
+                     ? error_set(error, count < 1 ? STATUS_TOO_FEW_BOARDS : STATUS_INVALID_ARGUMENT,
                                  "%s boards; 1 to %d are allowed", text, CONDUCT_PARTIES_MAX)
-                     : copies(fleet, (int32_t)count, boards, n, &error);
+                     : copies(fleet, (int32_t)count, boards, n, error);
     else if (fleet->profile)
-        status = error_set(&error, STATUS_INVALID_ARGUMENT,
+        status = error_set(error, STATUS_INVALID_ARGUMENT,
                            "--profile goes with a number of boards, not with a fleet");
     else
-        status = read_boards(text, boards, n, &error);
-    if (status < 0)
-        return cli_fail(fleet->json, &error);
-    for (int32_t i = 0; i < *n; i++) {
+        status = read_boards(text, boards, n, error);
+    for (int32_t i = 0; status == 0 && i < *n; i++) {
         (*boards)[i].arena_bytes = fleet->ram ? fleet->ram : (*boards)[i].arena_bytes;
         (*boards)[i].flash_bytes = fleet->flash ? fleet->flash : (*boards)[i].flash_bytes;
     }
-    return CLI_DONE;
+    return status;
 }
 
 struct plan_options fleet_options_plan(const struct fleet_options *fleet)

@@ -1,7 +1,6 @@
 /*
  * What `shoal run`, `plan`, `schedule` and `inspect` share: opening a model, and the options that describe a
- * fleet. Errors are reported where they occur; the functions answer an exit code, CLI_DONE to go on.
- */
+ * fleet. */
 #ifndef SHOAL_SERVER_CLI_FLEET_OPTIONS_H
 #define SHOAL_SERVER_CLI_FLEET_OPTIONS_H
 
@@ -20,11 +19,13 @@ enum { FLEET_OPTIONS = 7 };
 /* Fills FLEET_OPTIONS rows: boards, profile, strategy, shares, ram, flash, json. */
 void fleet_options_rows(struct fleet_options *fleet, struct cli_option rows[FLEET_OPTIONS]);
 
-/* The boards that the options describe; *boards is malloc'ed. */
-int fleet_options_boards(const struct fleet_options *fleet, struct plan_board **boards, int32_t *n);
+/* The boards that the options describe; *boards is malloc'ed. 0 or a negative status with `error` set. */
+int fleet_options_boards(const struct fleet_options *fleet, struct plan_board **boards, int32_t *n,
+                         struct error *error);
 struct plan_options fleet_options_plan(const struct fleet_options *fleet);
 
-/* Imports a model file. `version` (65 bytes, may be NULL) gets the hash of its bytes. */
+/* Imports a model file; CLI_DONE, or the exit code after the error was reported. `version` (65 bytes, may be
+ * NULL) gets the hash of its bytes. */
 int fleet_options_model(const char *path, bool json, struct graph **graph, char *version);
 
 #endif

@@ -82,12 +82,11 @@ static int dry_run(const struct fleet_options *fleet, const struct graph *graph,
     struct plan_board *boards;
     struct error error;
     int32_t n, n_shortfalls = CONDUCT_PARTIES_MAX;
-    int code = fleet_options_boards(fleet, &boards, &n);
-    if (code != CLI_DONE)
-        return code;
     error_clear(&error);
+    if (fleet_options_boards(fleet, &boards, &n, &error) < 0)
+        return cli_fail(fleet->json, &error);
     struct plan *plan = plan_make(graph, version, boards, n, &options, shortfalls, &n_shortfalls, &error);
-    code = plan ? show(fleet, plan) : refuse(fleet, graph, boards, n, shortfalls, n_shortfalls, &error);
+    int code = plan ? show(fleet, plan) : refuse(fleet, graph, boards, n, shortfalls, n_shortfalls, &error);
     plan_free(plan);
     free(boards);
     return code;

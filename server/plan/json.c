@@ -327,8 +327,10 @@ static void get_steps(struct reader *reader, json_t *array, struct plan_party *p
         bool task = n[0] == PLAN_STEP_TASK;
         if (!within(n[0], 0, PLAN_STEP_WAIT + 1) || !within(n[1], 0, reader->plan->n_segments) ||
             !within(n[2], task ? 0 : -1, graph->n_ops) ||
-            !within(n[3], 0, task ? graph->ops[n[2]].n_inputs : 1) || !within(n[9], 0, UINT32_MAX))
+            !within(n[3], 0, task ? graph->ops[n[2]].n_inputs : 1) || !within(n[9], 0, UINT32_MAX)) {
             spoil(reader, "a step");
+            return;
+        }
         for (int k = 4; k < 8; k++)
             if (!within(n[k], -1, party->n_buffers))
                 spoil(reader, "a step's buffer");

@@ -115,13 +115,16 @@ static void place_party(struct maker *maker, uint16_t number, struct layout *lay
     layout->n_stores = layout->n_groups = 0;
     collect(maker, number, layout);
     set_peaks(layout, party);
-    for (int32_t i = 0; i < layout->n_groups; i++)
+    for (int32_t i = 0; i < layout->n_groups; i++) {
         items[i] = layout->groups[i].item;
+        items[i].bytes =
+            (items[i].bytes + 3) / 4 * 4; /* the alignment of all, so that the bound can be met */
+    }
     if (schedule_pack(items, layout->n_groups, layout->n_groups ? PACK_EFFORT / layout->n_groups : 0,
                       &party->arena_bytes) < 0)
         maker->failed = true;
     for (int32_t i = 0; i < layout->n_groups; i++)
-        layout->groups[i].item = items[i];
+        layout->groups[i].item.offset = items[i].offset;
     party->arena_bytes = (party->arena_bytes + 15) / 16 * 16;
     if (party->arena_bytes > UINT32_MAX)
         error_set(maker->error, STATUS_DOES_NOT_FIT, "an arena of %lld bytes", (long long)party->arena_bytes);

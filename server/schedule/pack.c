@@ -20,6 +20,8 @@ struct packer {
     int32_t *start;
     int32_t *order, *best_order, *near; /* n each */
     bool *placed;
+    bool *top, *best_top; /* items that go to the upper end, below the bound, where nothing is above */
+    int64_t bound;
     int64_t *best_offset;
     uint64_t random;
 };
@@ -93,7 +95,12 @@ static int64_t best_gap(struct packer *packer, int32_t i)
         if (next->offset + next->bytes > end)
             end = next->offset + next->bytes;
     }
-    return found >= 0 ? found : align_up(end, item->align);
+    if (found >= 0)
+        return found;
+    int64_t upper = packer->bound - item->bytes;
+    upper -= upper % item->align;
+    end = align_up(end, item->align);
+    return packer->top[i] && upper > end ? upper : end;
 }
 
 static int64_t place_all(struct packer *packer)
@@ -142,6 +149,7 @@ static void keep_best(struct packer *packer, int64_t total, int64_t *best)
         return;
     *best = total;
     memcpy(packer->best_order, packer->order, sizeof *packer->order * (size_t)packer->n);
+    memcpy(packer->best_top, packer->top, sizeof *packer->top * (size_t)packer->n);
     for (int32_t i = 0; i < packer->n; i++)
         packer->best_offset[i] = packer->items[i].offset;
 }
@@ -152,26 +160,56 @@ static int32_t draw(struct packer *packer, int32_t n)
     return (int32_t)((packer->random >> 33) % (uint64_t)n);
 }
 
-/* Moves one item of the best order somewhere else. */
+/* An item that stands out above the bound in the best packing; now and then any. Its place in the order. */
+static int32_t pick(struct packer *packer)
+{
+    int32_t start = draw(packer, packer->n);
+    if (draw(packer, 4) == 0)
+        return start;
+    for (int32_t i = 0; i < packer->n; i++) {
+        int32_t at = (start + i) % packer->n, item = packer->best_order[at];
+        if (packer->best_offset[item] + packer->items[item].bytes > packer->bound)
+            return at;
+    }
+    return start;
+}
+
+/* Moves one item of the best order, mostly to the front, or to the other end of the memory. */
 static void move_one(struct packer *packer)
 {
     memcpy(packer->order, packer->best_order, sizeof *packer->order * (size_t)packer->n);
-    int32_t from = draw(packer, packer->n), to = draw(packer, packer->n), item = packer->order[from];
+    memcpy(packer->top, packer->best_top, sizeof *packer->top * (size_t)packer->n);
+    int32_t from = pick(packer), to = draw(packer, draw(packer, 4) && from > 0 ? from : packer->n);
+    int32_t item = packer->order[from];
     if (from < to)
         memmove(packer->order + from, packer->order + from + 1, sizeof item * (size_t)(to - from));
     else
         memmove(packer->order + to + 1, packer->order + to, sizeof item * (size_t)(from - to));
     packer->order[to] = item;
+    if (draw(packer, 3) == 0)
+        packer->top[item] = !packer->top[item];
+}
+
+/* In order of time, every second one from above: what packs a plain chain. */
+static void sort_alternating(struct packer *packer)
+{
+    sort_order(packer, 2);
+    for (int32_t k = 0; k < packer->n; k++)
+        packer->top[packer->order[k]] = k % 2;
 }
 
 static void search(struct packer *packer, int32_t effort, int64_t *total)
 {
-    int64_t bound = schedule_pack_bound(packer->items, packer->n), best = -1;
+    int64_t best = -1;
+    packer->bound = schedule_pack_bound(packer->items, packer->n);
+    sort_alternating(packer);
+    keep_best(packer, place_all(packer), &best);
+    memset(packer->top, 0, sizeof *packer->top * (size_t)packer->n);
     for (int which = 0; which < 4; which++) {
         sort_order(packer, which);
         keep_best(packer, place_all(packer), &best);
     }
-    for (int32_t i = 0; i < effort && best > bound; i++) {
+    for (int32_t i = 0; i < effort && best > packer->bound; i++) {
         move_one(packer);
         keep_best(packer, place_all(packer), &best);
     }
@@ -194,6 +232,8 @@ int schedule_pack(struct pack_item *items, int32_t n, int32_t effort, int64_t *t
     packer.best_order = calloc((size_t)n, sizeof *packer.best_order);
     packer.near = calloc((size_t)n, sizeof *packer.near);
     packer.placed = calloc((size_t)n, sizeof *packer.placed);
+    packer.top = calloc((size_t)n, sizeof *packer.top);
+    packer.best_top = calloc((size_t)n, sizeof *packer.best_top);
     packer.best_offset = calloc((size_t)n, sizeof *packer.best_offset);
     if (packer.start && packer.conflicts && packer.order && packer.best_order && packer.near &&
         packer.placed && packer.best_offset) {
@@ -207,6 +247,8 @@ int schedule_pack(struct pack_item *items, int32_t n, int32_t effort, int64_t *t
     free(packer.best_order);
     free(packer.near);
     free(packer.placed);
+    free(packer.top);
+    free(packer.best_top);
     free(packer.best_offset);
     return status;
 }
