@@ -7,7 +7,8 @@
 
 enum {
     WORK_MAX = 1000000, /* multiply-accumulates a call: keeps a call within 20 ms on a Cortex-M7 */
-    ELEMENT_WORK = 8,   /* an element of the operators without windows, in the same unit */
+    CHANNELS_UNIT = 4,
+    ELEMENT_WORK = 8, /* an element of the operators without windows, in the same unit */
     STRIDE_MAX = 4096,
     WINDOW_ROWS_MAX = 255,
     WINDOW_COLUMNS_MAX = 65535
@@ -439,6 +440,16 @@ static int64_t work_of_row(const struct fragment *f, const struct vm_act *act)
     default:
         return elements * ELEMENT_WORK;
     }
+}
+
+int32_t vm_act_channels(const struct fragment *fragment, const struct vm_act *act)
+{
+    int32_t all = act->box.c1 - act->box.c0;
+    int64_t work = work_of_row(fragment, act);
+    if (act->code->op != FRAGMENT_CONV || work < 2 * WORK_MAX)
+        return all;
+    int64_t channels = all * (int64_t)WORK_MAX / work / CHANNELS_UNIT * CHANNELS_UNIT;
+    return channels < CHANNELS_UNIT ? (all < CHANNELS_UNIT ? all : CHANNELS_UNIT) : (int32_t)channels;
 }
 
 static bool tables_hold(const struct vm_operand operands[3])

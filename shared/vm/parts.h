@@ -54,6 +54,8 @@ const char *vm_act_operands(const struct fragment *fragment, const struct vm_act
  * operands. */
 const char *vm_act_chunk(const struct fragment *fragment, const struct vm_act *act, int32_t row, int32_t *end,
                          struct vm_operand operands[3]);
+/* How many output channels one call may make of a single row: all, but for long rows of convolutions. */
+int32_t vm_act_channels(const struct fragment *fragment, const struct vm_act *act);
 /* Whether any output row of [lo, hi) reads input row `row` (windows with gaps). */
 bool vm_act_taps(const struct vm_act *act, int32_t lo, int32_t hi, int32_t row);
 static inline bool vm_moves(uint8_t op)

@@ -98,12 +98,32 @@ static void call_kernel(const struct vm *vm, const struct vm_act *act, const str
     }
 }
 
-static int step_kernel(struct vm *vm, const struct vm_act *act)
+/* Operands of the next call: some rows with all their channels, or of a long row some channels. *end is the
+ * row to go on with, *channel the channel (0: from the first). */
+static const char *next_call(const struct vm *vm, struct vm_act *act, int32_t *end, int32_t *channel,
+                             struct vm_operand operands[3])
+{
+    int32_t n = vm_act_channels(vm->fragment, act), c1 = act->box.c1;
+    *channel = 0;
+    if (n == c1 - act->box.c0)
+        return vm_act_chunk(vm->fragment, act, vm->row, end, operands);
+    if (vm->channel > act->box.c0)
+        act->box.c0 = vm->channel;
+    *end = vm->row + 1;
+    if (c1 - act->box.c0 > n) {
+        act->box.c1 = *channel = act->box.c0 + n;
+        *end = vm->row;
+    }
+    return vm_act_operands(vm->fragment, act, vm->row, vm->row + 1, operands);
+}
+
+static int step_kernel(struct vm *vm, const struct vm_act *whole)
 {
     struct tables tables;
     struct vm_operand operands[3];
-    int32_t end;
-    if (vm_act_chunk(vm->fragment, act, vm->row, &end, operands))
+    struct vm_act part = *whole, *act = &part;
+    int32_t end, channel;
+    if (next_call(vm, act, &end, &channel, operands))
         return STATUS_FRAGMENT_BOUNDS;
     struct nn_in in[2] = {{0}, {0}};
     for (int i = 0; i < 2; i++) {
@@ -117,6 +137,7 @@ static int step_kernel(struct vm *vm, const struct vm_act *act)
         return STATUS_FRAGMENT_BOUNDS;
     struct nn_out out = output(vm->fragment, &operands[VM_OUT], tables.out);
     call_kernel(vm, act, in, operands, &out);
+    vm->channel = channel;
     vm->row = end;
     if (end >= act->row1)
         vm_advance(vm);

@@ -66,8 +66,9 @@ struct vm {
     uint8_t depth;
     struct vm_loop stack[FRAGMENT_LOOPS_MAX];
     int32_t counter[FRAGMENT_LOOPS_MAX];
-    int32_t row; /* next output row within the current instruction */
-    bool inside; /* the current instruction has begun */
+    int32_t row;     /* next output row within the current instruction */
+    int32_t channel; /* next output channel within that row, where a row alone is long */
+    bool inside;     /* the current instruction has begun */
     uint32_t executions;
     uint32_t limit;      /* executions allowed: what the header states */
     uint8_t cached;      /* cost: depth of the LOOP whose weights stay in the data cache, 0: none */

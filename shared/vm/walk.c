@@ -71,6 +71,7 @@ int vm_begin(struct vm *vm)
 void vm_advance(struct vm *vm)
 {
     vm->inside = false;
+    vm->channel = 0;
     vm->pc++;
 }
 
