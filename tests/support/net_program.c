@@ -126,6 +126,16 @@ struct net net_block(uint64_t seed)
     return wrap(&b, y);
 }
 
+struct net net_front(uint64_t seed)
+{
+    struct builder b = build_new(seed);
+    int32_t y = build_input(&b, DTYPE_INT8, (struct shape){224, 224, 3}, some_quant(&b, 0.02f));
+    y = add_window(&b, y, OP_CONV, 32, 3, 2, true);
+    y = add_block(&b, y, 1, 16, 1, 3);
+    y = add_block(&b, y, 6, 24, 2, 3);
+    return wrap(&b, y);
+}
+
 void net_free(struct net *net)
 {
     graph_free(net->graph);

@@ -30,6 +30,8 @@ struct net {
 struct net net_random(uint64_t seed);
 /* One block with stride 1 and a residual: x, expand, depthwise, project, add. */
 struct net net_block(uint64_t seed);
+/* MobileNetV2 from the image (224x224x3) to the projection of its second block, with random weights. */
+struct net net_front(uint64_t seed);
 void net_free(struct net *net);
 struct shape net_shape(const struct net *net, int32_t tensor);
 
