@@ -263,6 +263,10 @@ static void fleet_open(struct fleet *fleet, uint64_t seed, bool trouble)
 
 static void fleet_close(struct fleet *fleet)
 {
+    for (uint32_t i = 1; i <= fleet->n_asked; i++) {
+        plan_io_free(fleet->asked[i].io);
+        free(fleet->asked[i].whole);
+    }
     for (int b = 0; b < FLEET; b++) {
         assert_true(virtual_board_guards_intact(fleet->boards[b]));
         virtual_board_free(fleet->boards[b]);
@@ -271,10 +275,6 @@ static void fleet_close(struct fleet *fleet)
     for (int i = 0; i < PLANS; i++) {
         unmake(&fleet->mades[i]);
         graph_free(fleet->graphs[i]);
-    }
-    for (uint32_t i = 1; i <= fleet->n_asked; i++) {
-        plan_io_free(fleet->asked[i].io);
-        free(fleet->asked[i].whole);
     }
 }
 
