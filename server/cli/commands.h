@@ -13,6 +13,9 @@
       "MODEL --boards N|FLEET.json [--strategy auto|neuron|single] [--shares rating|even|frequency] " \
       "[--profile FILE] [--ram BYTES] [--flash BYTES] [--json]",                                      \
       "how a fleet would run a model: a dry run")                                                     \
+    X(cli_run, "run",                                                                                 \
+      "MODEL --input FILE --output FILE [--boards N|FLEET.json and the options of plan] [--json]",    \
+      "one inference in this process, over virtual boards or by the reference executor")              \
     X(cli_version, "version", "[--json]", "the version of this program")
 
 #define CLI_DECLARE(function, name, usage, summary) \
