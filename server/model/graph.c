@@ -245,19 +245,18 @@ static bool is_head(const struct graph *graph, const struct op *op)
     return op_row(op->kind)->ends && (before < 0 || graph->ops[before].place == OP_PLACE_HEAD);
 }
 
-/* Operators run backwards from the last: TAIL is read by TAIL only. */
-static void set_tail(struct graph *graph)
+/* Backwards from the last operator: TAIL is of a kind that may stand at an end, and read by TAIL only. `held`
+ * has a flag for each tensor: read by an operator that is not TAIL. */
+static void set_tail(struct graph *graph, bool *held)
 {
     for (int32_t o = graph->n_ops - 1; o >= 0; o--) {
         struct op *op = &graph->ops[o];
-        if (op->place == OP_PLACE_HEAD || !op_row(op->kind)->ends)
-            continue;
-        bool tail = true;
-        for (int32_t r = o + 1; r < graph->n_ops; r++)
-            if (op_reads(&graph->ops[r], op->output) && graph->ops[r].place != OP_PLACE_TAIL)
-                tail = false;
-        if (tail)
+        if (op->place != OP_PLACE_HEAD && op_row(op->kind)->ends && !held[op->output]) {
             op->place = OP_PLACE_TAIL;
+            continue;
+        }
+        for (int32_t i = 0; i < op->n_inputs; i++)
+            held[op->inputs[i]] = true;
     }
 }
 
@@ -285,7 +284,11 @@ static int set_places(struct graph *graph, struct error *error)
                                    "graph output '%s' depends on no operator that a board runs",
                                    graph->tensors[output].name));
     }
-    set_tail(graph);
+    bool *held = calloc((size_t)graph->n_tensors, sizeof *held);
+    if (!held)
+        return error_set(error, STATUS_NO_MEMORY, "out of memory");
+    set_tail(graph, held);
+    free(held);
     for (int32_t o = 0; o < graph->n_ops; o++) {
         const struct op *op = &graph->ops[o];
         int status = op->place == OP_PLACE_BODY ? check_body_types(graph, op, error) : STATUS_OK;
@@ -296,15 +299,23 @@ static int set_places(struct graph *graph, struct error *error)
 }
 
 /* Tensors that only dropped operators used were never checked: nothing of them may be followed. */
-static void clear_unused(struct graph *graph)
+static int clear_unused(struct graph *graph, struct error *error)
 {
-    for (int32_t t = 0; t < graph->n_tensors; t++) {
-        struct tensor *tensor = &graph->tensors[t];
-        if (tensor->producer >= 0 || graph_readers(graph, t, NULL, 0) > 0)
-            continue;
-        tensor->data = NULL;
-        tensor->shape = (struct shape){0};
+    bool *used = calloc((size_t)graph->n_tensors, sizeof *used);
+    if (!used)
+        return error_set(error, STATUS_NO_MEMORY, "out of memory");
+    for (int32_t o = 0; o < graph->n_ops; o++) {
+        used[graph->ops[o].output] = true;
+        for (int32_t i = 0; i < graph->ops[o].n_inputs; i++)
+            used[graph->ops[o].inputs[i]] = true;
     }
+    for (int32_t t = 0; t < graph->n_tensors; t++)
+        if (!used[t]) {
+            graph->tensors[t].data = NULL;
+            graph->tensors[t].shape = (struct shape){0};
+        }
+    free(used);
+    return STATUS_OK;
 }
 
 static int check_inputs_read(const struct graph *graph, struct error *error)
@@ -328,7 +339,7 @@ int graph_finish(struct graph *graph, struct error *error)
     if (status == STATUS_OK)
         status = check_inputs_read(graph, error);
     if (status == STATUS_OK)
-        clear_unused(graph);
+        status = clear_unused(graph, error);
     if (status == STATUS_OK)
         status = graph_check_tensors(graph, error);
     for (int32_t o = 0; o < graph->n_ops && status == STATUS_OK; o++)

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -524,6 +525,37 @@ static void random_mutations_are_refused_or_harmless(void **state)
     assert_true(accepted > 100 && refused > 100);
 }
 
+/* As large as a graph may be, and in the worst order. */
+static void the_largest_graphs_are_finished(void **state)
+{
+    (void)state;
+    struct graph *graph = graph_new((size_t)64 << 20);
+    assert_non_null(graph);
+    graph->n_tensors = GRAPH_OPS_MAX + 1;
+    graph->n_ops = GRAPH_OPS_MAX;
+    graph->tensors = arena_alloc(graph->arena, GRAPH_OPS_MAX + 1, sizeof *graph->tensors);
+    graph->ops = arena_alloc(graph->arena, GRAPH_OPS_MAX, sizeof *graph->ops);
+    assert_true(graph->tensors && graph->ops);
+    for (int32_t t = 0; t <= GRAPH_OPS_MAX; t++)
+        graph->tensors[t] =
+            (struct tensor){.name = "t", .rank = 4, .dims = {1, 1, 1, 2}, .quant = Q, .shape = {1, 1, 2}};
+    for (int32_t o = 0; o < GRAPH_OPS_MAX; o++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "%d", o);
+        struct op *op = &graph->ops[GRAPH_OPS_MAX - 1 - o];
+        *op = build_plain(OP_RELU, o, -1);
+        op->output = o + 1;
+        op->file_op = "RELU";
+        op->name = arena_string(graph->arena, name, sizeof name);
+    }
+    graph->n_inputs = graph->n_outputs = 1;
+    graph->outputs[0] = GRAPH_OPS_MAX;
+    assert_int_equal(graph_finish(graph, NULL), 0);
+    for (int32_t o = 0; o < GRAPH_OPS_MAX; o++)
+        assert_int_equal(graph->ops[o].output, o + 1);
+    graph_free(graph);
+}
+
 static void types_have_sizes_and_names(void **state)
 {
     (void)state;
@@ -559,6 +591,7 @@ int main(void)
         cmocka_unit_test(random_graphs_hold_every_kind_of_operator),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(random_mutations_are_refused_or_harmless),
+        cmocka_unit_test(the_largest_graphs_are_finished),
         cmocka_unit_test(types_have_sizes_and_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
