@@ -107,7 +107,7 @@ run: setup-run all                            ## server, three host boards and a
 	@B=$(B) scripts/run
 
 test: setup-test all tests                    ## all tests; ONLY=PATTERN runs those whose name matches
-	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run $(ONLY)
+	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run '$(ONLY)'
 
 test-sanitize:                                ## the same under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory SANITIZE=1 test
