@@ -1,0 +1,199 @@
+/* Emitted fragments: what they cost is what the plan says, no work is done twice, and records are in order.
+ */
+#include "server/emit/emit.h"
+#include "server/model/optable.h"
+#include "shared/vm/vm.h"
+#include "tests/support/prng.h"
+#include "tests/support/random_graph.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct made {
+    struct graph *graph;
+    struct plan *plan;
+    struct emit_fragment *fragments;
+    int32_t n;
+};
+
+static struct made make(uint64_t seed, int32_t n)
+{
+    struct made made = {.graph = random_graph(seed, NULL), .n = n};
+    struct plan_board boards[16];
+    struct plan_options options = {.strategy = PLAN_STRATEGY_NEURON, .shares = PLAN_SHARES_FREQUENCY};
+    struct error error;
+    for (int32_t b = 0; b < n; b++) {
+        boards[b] = *plan_profile("teensy41-good");
+        boards[b].clock_hz *= 1 + b % 3;
+        boards[b].weight_ram_bytes = 700;
+    }
+    made.plan = plan_make(made.graph, "", boards, n, &options, NULL, NULL, &error);
+    if (!made.plan || emit_plan(made.plan, &made.fragments, &error) < 0)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, error.message);
+    return made;
+}
+
+static void drop(struct made *made)
+{
+    emit_free(made->fragments, made->n);
+    plan_free(made->plan);
+    graph_free(made->graph);
+}
+
+static struct fragment opened(const struct made *made, int32_t b)
+{
+    struct fragment fragment;
+    struct fragment_place place;
+    assert_int_equal(fragment_open(&fragment, made->fragments[b].bytes, made->fragments[b].size, &place), 0);
+    return fragment;
+}
+
+static struct vm_cost cost_of(const struct fragment *fragment)
+{
+    struct vm_cost cost = {0};
+    struct vm vm;
+    uint32_t rank;
+    vm_start(&vm, fragment, (struct vm_memory){0}, (struct vm_io){0});
+    while (vm_cost(&vm, &cost, &rank) == VM_WAITING)
+        ;
+    return cost;
+}
+
+static int64_t whole_macs(const struct graph *graph)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < graph->n_ops; i++)
+        sum += op_row(graph->ops[i].kind)
+                   ->macs(graph, &graph->ops[i], box_whole(graph->tensors[graph->ops[i].output].shape));
+    return sum;
+}
+
+static void fragments_do_each_mac_once_and_move_what_the_plan_says(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct made made = make(seed, 1 + (int32_t)(seed % 7));
+        uint64_t macs = 0;
+        for (int32_t b = 0; b < made.n; b++) {
+            if (made.fragments[b].size == 0)
+                continue;
+            struct fragment fragment = opened(&made, b);
+            struct vm_cost cost = cost_of(&fragment);
+            macs += cost.macs[0] + cost.macs[1] + cost.macs[2] + cost.macs[3];
+            assert_int_equal(cost.sent_bytes, made.plan->parties[b].bytes_sent);
+            assert_int_equal(cost.received_bytes, made.plan->parties[b].bytes_received);
+            assert_int_equal(cost.executions, fragment.header->executions);
+        }
+        if ((int64_t)macs != whole_macs(made.graph))
+            fail_msg("seed %llu: %llu MACs, not %lld", (unsigned long long)seed, (unsigned long long)macs,
+                     (long long)whole_macs(made.graph));
+        drop(&made);
+    }
+}
+
+static void resident_slices_lie_apart_and_within_the_boards_ram(void **state)
+{
+    int32_t resident = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct made made = make(seed, 3);
+        for (int32_t b = 0; b < made.n; b++) {
+            if (made.fragments[b].size == 0)
+                continue;
+            struct fragment fragment = opened(&made, b);
+            uint32_t end = 0;
+            for (uint16_t i = 0; i < fragment.n_slices; i++) {
+                const struct fragment_slice *slice = &fragment.slices[i];
+                if (slice->resident_offset == FRAGMENT_NOT_RESIDENT)
+                    continue;
+                resident++;
+                assert_true(slice->resident_offset >= end && slice->resident_offset % 16 == 0);
+                end = slice->resident_offset + slice->total_bytes;
+            }
+            assert_true(end <= fragment.header->resident_bytes);
+            assert_true(fragment.header->resident_bytes <= made.plan->boards[b].weight_ram_bytes);
+            assert_int_equal(fragment.header->resident_bytes, made.plan->parties[b].resident_bytes);
+        }
+        drop(&made);
+    }
+    assert_true(resident > 20);
+}
+
+static void fragments_hold_the_rows_of_the_plans_table(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct made made = make(seed, 4);
+        uint32_t seen = 0;
+        for (int32_t b = 0; b < made.n; b++) {
+            if (made.fragments[b].size == 0)
+                continue;
+            struct fragment fragment = opened(&made, b);
+            assert_int_equal(fragment.header->party, b + 1);
+            assert_int_equal(fragment.header->arena_bytes, made.plan->parties[b].arena_bytes);
+            assert_memory_equal(made.plan->table.fragments[b], made.fragments[b].hash, WIRE_HASH_BYTES);
+            for (uint16_t i = 0; i < fragment.n_transfers; i++) {
+                const struct fragment_transfer *f = &fragment.transfers[i];
+                uint32_t k = 0;
+                while (k < made.plan->table.n_transfers) {
+                    const struct conduct_transfer *t = &made.plan->table.transfers[k];
+                    if (t->id == f->id && t->from == f->from && t->to == f->to && t->rank == f->rank &&
+                        t->exchange == f->exchange && t->box.h0 == f->h0 && t->box.c1 == f->c1)
+                        break;
+                    k++;
+                }
+                assert_true(k < made.plan->table.n_transfers);
+                seen++;
+            }
+        }
+        assert_int_equal(seen, made.plan->table.n_transfers);
+        drop(&made);
+    }
+}
+
+/* A board's weights stay the same to the byte when the plan is made anew for the same part: they need no
+ * second push. */
+static void slices_of_the_same_part_are_the_same_bytes(void **state)
+{
+    struct made a = make(9, 3), b = make(9, 3);
+    (void)state;
+    for (int32_t p = 0; p < 3; p++) {
+        struct fragment x = opened(&a, p), y = opened(&b, p);
+        assert_int_equal(x.n_slices, y.n_slices);
+        for (uint16_t i = 0; i < x.n_slices; i++)
+            assert_memory_equal(x.slices[i].sha256, y.slices[i].sha256, 32);
+    }
+    drop(&a);
+    drop(&b);
+}
+
+static void emit_refuses_an_image_beyond_the_flash(void **state)
+{
+    struct made made = make(9, 2);
+    struct error error;
+    (void)state;
+    emit_free(made.fragments, 2);
+    made.plan->boards[1].flash_bytes = 100;
+    assert_int_equal(emit_plan(made.plan, &made.fragments, &error), STATUS_DOES_NOT_FIT);
+    assert_null(made.fragments);
+    assert_string_equal(error.shortfall.resource, "flash");
+    assert_int_equal(error.shortfall.have_bytes, 100);
+    drop(&made);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fragments_do_each_mac_once_and_move_what_the_plan_says),
+        cmocka_unit_test(resident_slices_lie_apart_and_within_the_boards_ram),
+        cmocka_unit_test(fragments_hold_the_rows_of_the_plans_table),
+        cmocka_unit_test(slices_of_the_same_part_are_the_same_bytes),
+        cmocka_unit_test(emit_refuses_an_image_beyond_the_flash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
