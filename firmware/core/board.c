@@ -104,6 +104,14 @@ static void check_silence(struct board *board, uint64_t now)
         board->dead = STATUS_OFFLINE;
 }
 
+/* The step may have made room for the frame that waits, or queued what the idle link can take at once. */
+static bool link_can_go_on(const struct board *board)
+{
+    if (board->parked && board_run_judge(board, &board->rx_header) != BOARD_DATA_PARK)
+        return true;
+    return board->run_state == BOARD_RUN_WALKING && board->sends.n > 0 && board->tx_n == 0;
+}
+
 static uint32_t sleep_until_beat(const struct board *board, uint64_t now)
 {
     return board->beat_us <= now ? 0 : (uint32_t)(board->beat_us - now);
@@ -136,6 +144,6 @@ int board_poll(struct board *board, uint32_t *sleep_us)
         board->due_reboot = false;
         board->config.hooks.reboot(board->config.hooks.context);
     }
-    *sleep_us = moved || worked ? 0 : sleep_until_beat(board, now);
+    *sleep_us = moved || worked || link_can_go_on(board) ? 0 : sleep_until_beat(board, now);
     return board->dead;
 }

@@ -95,20 +95,45 @@ static void fill_weights(const struct tiny_fragment *t, struct fragment_writer *
     }
 }
 
+static void fill_whole(struct fragment_writer *w)
+{
+    w->code[0] = code(FRAGMENT_POST, FRAGMENT_NONE, X, DOWN);
+    w->code[1] = code(FRAGMENT_WAIT, FRAGMENT_NONE, FRAGMENT_NONE, 1);
+    w->code[2] = code(FRAGMENT_LUT, X, Y, 0);
+    w->code[3] = code(FRAGMENT_SEND, Y, FRAGMENT_NONE, UP);
+    w->code[4] = code(FRAGMENT_WAIT, FRAGMENT_NONE, FRAGMENT_NONE, 2);
+}
+
+static void fill_rows(const struct tiny_fragment *t, struct fragment_writer *w)
+{
+    w->ranges[RANGE_H] =
+        (struct fragment_range){.a = 1, .b1 = 1, .div = 1, .hi = t->h, .parent = FRAGMENT_NONE, .loop = 0};
+    w->code[0] = code(FRAGMENT_WAIT, FRAGMENT_NONE, FRAGMENT_NONE, t->h);
+    w->code[0].op = FRAGMENT_LOOP;
+    w->code[0].loop = 0;
+    w->code[1] = code(FRAGMENT_RECV, FRAGMENT_NONE, X, DOWN);
+    w->code[2] = code(FRAGMENT_LUT, X, Y, 0);
+    w->code[3] = code(FRAGMENT_SEND, Y, FRAGMENT_NONE, UP);
+    w->code[4] = code(FRAGMENT_WAIT, FRAGMENT_NONE, FRAGMENT_NONE, 0);
+    w->code[4].op = FRAGMENT_END;
+    w->code[5] = code(FRAGMENT_WAIT, FRAGMENT_NONE, FRAGMENT_NONE, 2);
+}
+
 void tiny_fragment_make(struct tiny_fragment *t)
 {
     uint32_t map = (uint32_t)t->h * t->w * t->c, weights = 256;
     struct fragment_writer w;
     for (uint32_t i = 0; i < t->fillers; i++)
         weights += aligned(t->filler[i].bytes);
-    struct fragment_layout layout = {RANGES, VIEWS, 5, TRANSFERS, 0, (uint16_t)(1 + t->fillers), weights};
+    struct fragment_layout layout = {
+        RANGES, VIEWS, t->by_rows ? 6 : 5, TRANSFERS, 0, (uint16_t)(1 + t->fillers), weights};
     t->size = (uint32_t)fragment_image_bytes(&layout);
     t->bytes = aligned_alloc(16, aligned(t->size));
     if (t->bytes == NULL || fragment_write(&w, &layout, t->bytes, t->size) < 0)
         abort();
     w.header->party = t->party;
     w.header->arena_bytes = w.header->peak_bytes = 2 * aligned(map);
-    w.header->executions = 5;
+    w.header->executions = t->by_rows ? 3u * t->h + 1 : 5;
     w.header->ranks = 3;
     w.header->resident_bytes = t->resident_bytes;
     w.ranges[RANGE_H] = constant(t->h);
@@ -116,11 +141,10 @@ void tiny_fragment_make(struct tiny_fragment *t)
     w.ranges[RANGE_C] = constant(t->c);
     w.views[X] = view(t, 0, 0);
     w.views[Y] = view(t, 1, aligned(map));
-    w.code[0] = code(FRAGMENT_POST, FRAGMENT_NONE, X, DOWN);
-    w.code[1] = code(FRAGMENT_WAIT, FRAGMENT_NONE, FRAGMENT_NONE, 1);
-    w.code[2] = code(FRAGMENT_LUT, X, Y, 0);
-    w.code[3] = code(FRAGMENT_SEND, Y, FRAGMENT_NONE, UP);
-    w.code[4] = code(FRAGMENT_WAIT, FRAGMENT_NONE, FRAGMENT_NONE, 2);
+    if (t->by_rows)
+        fill_rows(t, &w);
+    else
+        fill_whole(&w);
     fill_transfers(t, w.transfers);
     fill_weights(t, &w);
     hash_sha256(t->bytes, t->size, t->hash);

@@ -13,6 +13,7 @@ struct tiny_fragment {
     uint16_t party;
     uint16_t h, w, c; /* of the tensor, which is received and sent whole */
     uint8_t add;      /* the table adds this, modulo 256 */
+    bool by_rows;     /* in a LOOP: receive a row, look it up, send it; else everything at once */
     uint32_t fillers; /* constant slices */
     struct {
         uint32_t bytes;

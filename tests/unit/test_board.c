@@ -2,6 +2,7 @@
  * The board's core over a link, clock and flash of plain memory: each rule of ENCODING C that a board must
  * keep, one test a rule. The test is the server.
  */
+#include "firmware/core/enrol.h"
 #include "firmware/core/sha256.h"
 #include "server/base/hash.h"
 #include "server/sim/virtual_board.h"
@@ -393,6 +394,52 @@ static void second_run_waits_and_its_data_is_not_read_before(void **state)
     assert_int_equal(header.inference, 2);
     assert_int_equal(payload[0], 5);
     assert_int_equal(next_frame(), WIRE_DONE);
+    close_with_tiny();
+}
+
+static void transfer_by_rows_takes_frames_that_span_rows(void **state)
+{
+    (void)state;
+    static struct wire_done done;
+    uint32_t got = 0;
+    tiny = (struct tiny_fragment){.party = 1, .h = 100, .w = 3, .c = 20, .add = 3, .by_rows = true};
+    tiny_fragment_make(&tiny);
+    open_board(12000, 0, 1000000, 65536);
+    assert_int_equal(virtual_board_store(board, tiny.bytes, tiny.size, tiny.hash), 0);
+    send_run(1, tiny.hash);
+    send_data(1, 0, 4080, false, 10);  /* 68 rows of 60 bytes */
+    send_data(1, 4080, 50, false, 20); /* not a whole row */
+    send_data(1, 4130, 1870, true, 30);
+    settle();
+    int type = next_frame();
+    for (; type == WIRE_DATA; type = next_frame()) {
+        assert_int_equal(header.offset, got);
+        for (uint32_t i = 0; i < header.length; i++)
+            assert_int_equal(payload[i], 3 + (got + i < 4080 ? 10 : got + i < 4130 ? 20 : 30));
+        got += header.length;
+        assert_int_equal((header.flags & WIRE_FLAG_LAST) != 0, got == 6000);
+    }
+    assert_int_equal(got, 6000);
+    assert_int_equal(type, WIRE_DONE);
+    assert_int_equal(wire_decode_done(payload, header.length, &done), 0);
+    assert_int_equal(done.bytes_received, 6000);
+    close_with_tiny();
+}
+
+static void frame_that_is_not_posted_stays_in_the_link(void **state)
+{
+    (void)state;
+    open_with_tiny(1, 1, 4);
+    send_run(1, tiny.hash);
+    send_run(2, tiny.hash);
+    settle();
+    assert_true(board_wants_read(virtual_board_core(board)));
+    send_data(2, 0, 4, true, 2); /* of the run that waits */
+    settle();
+    assert_false(board_wants_read(virtual_board_core(board)));
+    fake_us += 60000000; /* nothing is read meanwhile: silence says nothing */
+    settle();
+    assert_int_equal(last_status, 0);
     close_with_tiny();
 }
 
@@ -827,6 +874,73 @@ static void chunks_out_of_order_end_the_link_and_an_empty_one_the_pull(void **st
     tiny_fragment_free(&t);
 }
 
+/* ---- enrolment ---- */
+
+struct wire_end {
+    uint8_t sent[WIRE_FRAME_MAX], answer[WIRE_FRAME_MAX];
+    uint32_t n_sent, n_answer, at, piece;
+    bool busy;
+};
+
+static int32_t end_send(void *context, const uint8_t *bytes, uint32_t n)
+{
+    struct wire_end *end = context;
+    if ((end->busy = !end->busy))
+        return 0;
+    memcpy(end->sent, bytes, n);
+    end->n_sent = n;
+    return (int32_t)n;
+}
+
+static int32_t end_recv(void *context, uint8_t *bytes, uint32_t n)
+{
+    struct wire_end *end = context;
+    uint32_t left = end->n_answer - end->at;
+    n = n < left ? n : left;
+    n = n < end->piece ? n : end->piece;
+    memcpy(bytes, end->answer + end->at, n);
+    end->at += n;
+    return left == 0 ? STATUS_OFFLINE : (int32_t)n;
+}
+
+static int enrol_with(struct wire_end *end, struct wire_cert *cert)
+{
+    static const struct wire_enrol request = {
+        .version_min = 1, .version_max = 1, .code = "ABC", .n_request = 2, .request = {7, 8}};
+    static struct enrol enrol;
+    assert_int_equal(enrol_begin(&enrol, (struct board_transport){end, end_send, end_recv}, &request), 0);
+    int status = 0;
+    for (int i = 0; status == 0 && i < 100000; i++)
+        status = enrol_poll(&enrol, cert);
+    return status;
+}
+
+static void enrolment_is_one_frame_each_way(void **state)
+{
+    (void)state;
+    static struct wire_end end;
+    static struct wire_cert cert = {.state = WIRE_STATE_PENDING, .name = "n", .n_certificate = 900}, got;
+    static struct wire_enrol request;
+    memset(&end, 0, sizeof end);
+    int n = wire_encode_cert(&cert, end.answer + WIRE_HEADER_BYTES);
+    wire_header_put(&(struct wire_header){.type = WIRE_CERT, .length = (uint32_t)n}, end.answer);
+    end.n_answer = WIRE_HEADER_BYTES + (uint32_t)n;
+    end.piece = 7;
+    assert_int_equal(enrol_with(&end, &got), 1);
+    assert_int_equal(got.n_certificate, 900);
+    assert_int_equal(end.sent[0], WIRE_ENROL);
+    assert_int_equal(
+        wire_decode_enrol(end.sent + WIRE_HEADER_BYTES, end.n_sent - WIRE_HEADER_BYTES, &request), 0);
+    assert_string_equal(request.code, "ABC");
+    end.at = 0;
+    end.answer[0] = WIRE_WELCOME; /* not what was asked for */
+    assert_int_equal(enrol_with(&end, &got), STATUS_WIRE_ORDER);
+    end.at = 0;
+    end.answer[0] = WIRE_CERT;
+    end.n_answer -= 1; /* cut short, then the link closes */
+    assert_int_equal(enrol_with(&end, &got), STATUS_OFFLINE);
+}
+
 static void sha256_is_the_standards(void **state)
 {
     (void)state;
@@ -860,6 +974,8 @@ int main(void)
         cmocka_unit_test(run_answers_with_data_then_done_with_times),
         cmocka_unit_test(data_may_come_in_frames_of_any_size),
         cmocka_unit_test(second_run_waits_and_its_data_is_not_read_before),
+        cmocka_unit_test(transfer_by_rows_takes_frames_that_span_rows),
+        cmocka_unit_test(frame_that_is_not_posted_stays_in_the_link),
         cmocka_unit_test(run_of_an_unknown_fragment_fails),
         cmocka_unit_test(run_of_a_damaged_fragment_fails_and_touches_nothing),
         cmocka_unit_test(abort_is_answered_once_and_late_data_dropped),
@@ -876,6 +992,7 @@ int main(void)
         cmocka_unit_test(nothing_is_wanted_while_a_run_is_there),
         cmocka_unit_test(activate_loads_resident_weights_and_drop_frees_flash),
         cmocka_unit_test(chunks_out_of_order_end_the_link_and_an_empty_one_the_pull),
+        cmocka_unit_test(enrolment_is_one_frame_each_way),
         cmocka_unit_test(sha256_is_the_standards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
