@@ -8,6 +8,8 @@
 
 #include "shared/fragment/fragment.h"
 
+enum { TABLE_BYTES = 256, SCALES_BYTES = 12 }; /* an output channel: multiplier, shift, bias */
+
 static int64_t align_up(int64_t x, int64_t align)
 {
     return (x + align - 1) / align * align;
@@ -15,7 +17,7 @@ static int64_t align_up(int64_t x, int64_t align)
 
 int64_t cost_slice_bytes(int64_t values, int32_t channels)
 {
-    return align_up(align_up(values, 4) + 12 * (int64_t)channels, FRAGMENT_ALIGN);
+    return align_up(align_up(values, 4) + SCALES_BYTES * (int64_t)channels, FRAGMENT_ALIGN);
 }
 
 static int32_t in_channels(const struct graph *graph, const struct op *op)
@@ -85,20 +87,26 @@ static int32_t step_executions(const struct plan *plan, const struct plan_step *
     enum op_kernel kernel = op_row(op->kind)->kernel;
     if (kernel == OP_KERNEL_SUM)
         return 3;
+    if (kernel == OP_KERNEL_COPY && step->scratch >= 0)
+        return 2;
     if (kernel != OP_KERNEL_CONV || op->groups == 1)
         return 1;
     int32_t per_group = plan->graph->tensors[op->output].shape.c / op->groups;
     return (step->box.c1 - 1) / per_group - step->box.c0 / per_group + 1;
 }
 
-/* Weight bytes that a task reads in one execution of its box. */
+/* Bytes that a task reads from flash in one execution of its box: values with multipliers and biases, or a
+ * table. */
 static int64_t step_weight_bytes(const struct plan *plan, const struct plan_step *step)
 {
     const struct op *op = &plan->graph->ops[step->op];
-    if (step->kind != PLAN_STEP_TASK || !op_row(op->kind)->needs_weights)
+    const struct op_row *row = op_row(op->kind);
+    if (row->kernel == OP_KERNEL_LUT || (row->kernel == OP_KERNEL_COPY && step->scratch >= 0))
+        return TABLE_BYTES;
+    if (!row->needs_weights)
         return 0;
-    int64_t k = op_row(op->kind)->kernel == OP_KERNEL_DW ? 1 : in_channels(plan->graph, op) / op->groups;
-    return (int64_t)op->kernel_h * op->kernel_w * k * (step->box.c1 - step->box.c0);
+    int64_t k = row->kernel == OP_KERNEL_DW ? 1 : in_channels(plan->graph, op) / op->groups;
+    return ((int64_t)op->kernel_h * op->kernel_w * k + SCALES_BYTES) * (step->box.c1 - step->box.c0);
 }
 
 static double step_seconds(const struct plan *plan, const struct plan_board *board,
@@ -115,8 +123,13 @@ static double step_seconds(const struct plan *plan, const struct plan_board *boa
     if (cost <= OP_COST_FULLY_CONNECTED)
         return time +
                (double)row->macs(plan->graph, op, step->box) / (board->mac_per_cycle[cost] * board->clock_hz);
-    int64_t in = step_need_elements(plan, step), out = box_elements(step->box);
-    return time + (double)(in > out ? in : out) / (board->element_per_cycle * board->clock_hz);
+    int64_t in = step_need_elements(plan, step), out = box_elements(step->box),
+            elements = in > out ? in : out;
+    if (row->kernel == OP_KERNEL_SUM)
+        elements += 2 * out; /* ZERO and FINISH */
+    else if (row->kernel == OP_KERNEL_COPY && step->scratch >= 0)
+        elements += in; /* the look-up before the move */
+    return time + (double)elements / (board->element_per_cycle * board->clock_hz);
 }
 
 /* ---- where weights are kept ---- */

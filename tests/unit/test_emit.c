@@ -6,6 +6,7 @@
 #include "tests/support/prng.h"
 #include "tests/support/random_graph.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -92,6 +93,42 @@ static void fragments_do_each_mac_once_and_move_what_the_plan_says(void **state)
         if ((int64_t)macs != whole_macs(made.graph))
             fail_msg("seed %llu: %llu MACs, not %lld", (unsigned long long)seed, (unsigned long long)macs,
                      (long long)whole_macs(made.graph));
+        drop(&made);
+    }
+}
+
+/* A grouped 1x1 convolution is conv to the table and, group by group, conv1x1 to the walker. */
+static bool has_groups(const struct graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_ops; i++)
+        if (graph->ops[i].kind == OP_CONV && graph->ops[i].groups > 1)
+            return true;
+    return false;
+}
+
+/* The planner's prediction is the walker's count by the same rates. */
+static void predicted_times_are_those_of_the_walkers_count(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct made made = make(seed, 1 + (int32_t)(seed % 5));
+        for (int32_t b = 0; b < made.n; b++) {
+            if (made.fragments[b].size == 0 || has_groups(made.graph))
+                continue;
+            const struct plan_board *board = &made.plan->boards[b];
+            const struct plan_times *times = &made.plan->parties[b].times;
+            struct fragment fragment = opened(&made, b);
+            struct vm_cost cost = cost_of(&fragment);
+            double cycles = (double)cost.elements / board->element_per_cycle;
+            for (int kind = 0; kind < 4; kind++)
+                cycles += (double)cost.macs[kind] / board->mac_per_cycle[kind];
+            double computing = 1e3 * (cycles / board->clock_hz + 1e-6 * (double)cost.executions);
+            double flash = 1e3 * (double)cost.weight_bytes / board->flash_bytes_per_s;
+            if (fabs(computing - times->computing_ms) > 1e-6 || fabs(flash - times->flash_ms) > 1e-6)
+                fail_msg("seed %llu, board %d: computing %f, counted %f; flash %f, counted %f",
+                         (unsigned long long)seed, b + 1, times->computing_ms, computing, times->flash_ms,
+                         flash);
+        }
         drop(&made);
     }
 }
@@ -190,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fragments_do_each_mac_once_and_move_what_the_plan_says),
+        cmocka_unit_test(predicted_times_are_those_of_the_walkers_count),
         cmocka_unit_test(resident_slices_lie_apart_and_within_the_boards_ram),
         cmocka_unit_test(fragments_hold_the_rows_of_the_plans_table),
         cmocka_unit_test(slices_of_the_same_part_are_the_same_bytes),

@@ -67,7 +67,7 @@ static void check(const char *name, const struct graph *graph, int32_t n, int k)
     struct plan_board boards[16];
     struct plan_options options = {.strategy = PLAN_STRATEGY_NEURON,
                                    .shares = n % 2 ? PLAN_SHARES_RATING : PLAN_SHARES_EVEN};
-    struct emit_fragment *fragments;
+    struct emit_fragment *fragments = NULL;
     struct error error;
     size_t in_size, out_size;
     uint8_t *in = read_golden(name, "in", k, &in_size), *expected = read_golden(name, "out", k, &out_size);
