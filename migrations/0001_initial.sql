@@ -36,6 +36,7 @@ CREATE TABLE version (
   labels_json TEXT NOT NULL,          -- array of strings
   input_json TEXT NOT NULL,           -- how images become inputs
   schedule_json TEXT,                 -- made by the schedule job
+  dry_run_json TEXT,                  -- what the fleet of that moment made of it
   created_at INTEGER NOT NULL,
   actor TEXT NOT NULL,
   PRIMARY KEY (model, sha)

@@ -6,6 +6,9 @@
 #include "server/cli/cli.h"
 
 #define CLI_COMMANDS(X)                                                                               \
+    X(cli_serve, "serve",                                                                             \
+      "--data DIR [--listen 127.0.0.1:8080] [--board-listen 127.0.0.1:8443] [--config FILE] [--json]", \
+      "the server, until Ctrl-C")                                                                     \
     X(cli_inspect, "inspect", "MODEL [--json]", "a model's layers, shapes, MACs, parameters, memory") \
     X(cli_schedule, "schedule", "MODEL [--ram BYTES] [--json]",                                       \
       "how one board runs a model, and in how much memory")                                           \

@@ -124,6 +124,7 @@ struct deploy {
     size_t n_routes;
     pthread_mutex_t waiters_mutex;
     struct waiter *waiters;
+    bool waiters_closed; /* stopping: nobody is taken on any more */
 };
 
 /* queue.c */

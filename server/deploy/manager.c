@@ -291,6 +291,7 @@ void deploy_stop(struct deploy *deploy)
     pthread_mutex_lock(&deploy->waiters_mutex);
     struct waiter *waiters = deploy->waiters;
     deploy->waiters = NULL;
+    deploy->waiters_closed = true;
     pthread_mutex_unlock(&deploy->waiters_mutex);
     for (struct waiter *next; waiters; waiters = next) {
         next = waiters->next;

@@ -224,9 +224,16 @@ int deploy_wait(struct deploy *deploy, const char *id, int64_t wait_ms, deploy_w
     waiter->call = call;
     waiter->context = context;
     pthread_mutex_lock(&deploy->waiters_mutex);
-    waiter->next = deploy->waiters;
-    deploy->waiters = waiter;
+    bool closed = deploy->waiters_closed;
+    if (!closed) {
+        waiter->next = deploy->waiters;
+        deploy->waiters = waiter;
+    }
     pthread_mutex_unlock(&deploy->waiters_mutex);
+    if (closed) {
+        free(waiter);
+        return STATUS_BUSY;
+    }
     (void)queue_add(&deploy->calls, check_waiters, NULL);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct member *member_find(struct fleet *fleet, const char *id)
 {
@@ -434,12 +435,24 @@ void fleet_watch(struct fleet *fleet, fleet_watch_fn *call, void *context)
     fleet->watches[fleet->n_watches++].context = context;
 }
 
+/* Notes that the coordinator posted last are written, and published, before the fleet is freed. */
+static int nothing(sqlite3 *db, void *context, struct error *error)
+{
+    (void)db;
+    (void)context;
+    (void)error;
+    return 0;
+}
+
 void fleet_stop(struct fleet *fleet)
 {
     if (!fleet)
         return;
-    if (fleet->links)
+    if (fleet->links) {
         links_stop(fleet->links);
+        while (store_write(fleet->store, nothing, NULL, NULL) == STATUS_BUSY)
+            usleep(1000);
+    }
     for (int i = 0; i < fleet->n_members; i++)
         free(fleet->members[i]);
     ca_free(fleet->ca);

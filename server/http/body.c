@@ -126,6 +126,12 @@ static int parse_json(struct http_exchange *exchange)
 {
     if (exchange->request.body_bytes == 0)
         return 0;
+    if (exchange->request.body_bytes > HTTP_JSON_LIMIT) {
+        http_fail_status(exchange, STATUS_TOO_LARGE,
+                         "JSON is taken up to %d bytes; send tensors as application/octet-stream",
+                         HTTP_JSON_LIMIT);
+        return STATUS_TOO_LARGE;
+    }
     json_error_t where;
     exchange->request.json = json_loadb((const char *)exchange->body, exchange->request.body_bytes,
                                         JSON_REJECT_DUPLICATES, &where);

@@ -120,11 +120,25 @@ int http_static(struct http_exchange *exchange, int status, const char *content_
     return 0;
 }
 
+/* "/v2" and all below it, but not "/v2x". */
+static bool wants_text_errors(const struct http_exchange *exchange)
+{
+    const char *under = exchange->server->config.text_errors_under;
+    size_t n = under ? strlen(under) : 0;
+    return n && strncmp(exchange->path, under, n) == 0 && (exchange->path[n] == '/' || !exchange->path[n]);
+}
+
 int http_fail(struct http_exchange *exchange, const struct error *error)
 {
     int status = status_http(error->status);
     if (status == 503)
         http_set_header(exchange, "Retry-After", "1");
+    if (wants_text_errors(exchange)) {
+        json_t *text = json_string(error->message[0] ? error->message : status_text(error->status));
+        if (!text)
+            text = json_string(status_text(error->status));
+        return http_json(exchange, status, json_pack("{s:o}", "error", text));
+    }
     return http_json(exchange, status, error_json(error));
 }
 

@@ -17,7 +17,7 @@ enum {
     HTTP_HEADER_DEADLINE_MS = 5000,
     HTTP_BODY_GRACE_MS = 10000, /* after which a body must keep up HTTP_BODY_RATE */
     HTTP_BODY_RATE = 1024,      /* bytes a second */
-    HTTP_OWNED_MAX = 4
+    HTTP_OWNED_MAX = 8
 };
 
 /* Where an exchange stands. RUNNING: its handler runs in the pool. WAITING: the connection is suspended, and

@@ -1,0 +1,150 @@
+/* /api/v1/deployments, /plans and /schedules. */
+#include "server/api/wait.h"
+
+#include "server/plan/describe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int api_plan(struct http_exchange *x)
+{
+    struct error error;
+    error_clear(&error);
+    json_t *json = NULL;
+    if (deploy_dry_run(api_app(x)->deploy, http_request(x)->json, &json, &error) < 0)
+        return api_fail_with(x, &error, json);
+    return http_json(x, 200, json);
+}
+
+int api_schedule(struct http_exchange *x)
+{
+    const json_t *body = http_request(x)->json;
+    struct error error;
+    error_clear(&error);
+    const char *model = NULL, *version = "latest";
+    if (api_check_keys(x, body, "model|version") < 0 || !api_text(x, body, "model", &model) ||
+        !api_text(x, body, "version", &version))
+        return 0;
+    if (!model)
+        return http_fail_status(x, STATUS_INVALID_ARGUMENT, "'model' is missing");
+    sqlite3 *db = api_reader(x);
+    if (!db)
+        return 0;
+    char sha[65];
+    struct graph *graph = NULL;
+    if (deploy_resolve_version(db, model, version, sha, &error) >= 0)
+        graph = deploy_load_graph(db, sha, &error);
+    api_done(x, db);
+    json_t *json = graph ? describe_schedule(graph, &error) : NULL;
+    graph_free(graph);
+    return api_answer(x, json, &error);
+}
+
+int api_deployments(struct http_exchange *x)
+{
+    struct error error;
+    error_clear(&error);
+    int64_t limit;
+    const char *after, *model = http_query(x, "model");
+    if (!api_page(x, &limit, &after))
+        return 0;
+    sqlite3 *db = api_reader(x);
+    if (!db)
+        return 0;
+    json_t *json = deploy_list_json(api_app(x)->deploy, db, model, after, limit, &error);
+    api_done(x, db);
+    return api_answer(x, json, &error);
+}
+
+int api_deployment_post(struct http_exchange *x)
+{
+    const struct http_request *request = http_request(x);
+    struct error error;
+    error_clear(&error);
+    json_t *json = NULL;
+    int status = deploy_create(api_app(x)->deploy, request->json, request->actor, &json, &error);
+    const char *id = json_string_value(json_object_get(json, "id"));
+    if (status < 0) {
+        json_t *detail = id ? json_pack("{s:s}", "deployment", id) : NULL;
+        json_decref(json);
+        return api_fail_with(x, &error, detail);
+    }
+    char location[128];
+    (void)snprintf(location, sizeof location, "/api/v1/deployments/%s", id ? id : "");
+    if (id)
+        http_set_header(x, "Location", location);
+    return http_json(x, status, json);
+}
+
+static bool in_progress(const char *state)
+{
+    return strcmp(state, "planning") == 0 || strcmp(state, "pushing") == 0 || strcmp(state, "verifying") == 0;
+}
+
+static int show_deployment(struct http_exchange *x, bool timed_out)
+{
+    struct error error;
+    error_clear(&error);
+    sqlite3 *db = api_reader(x);
+    if (!db)
+        return 0;
+    json_t *json = deploy_json(api_app(x)->deploy, db, api_param(x, 0), &error);
+    api_done(x, db);
+    if (!json || !http_query(x, "wait"))
+        return api_answer(x, json, &error);
+    const char *state = json_string_value(json_object_get(json, "state"));
+    if (strcmp(state, "failed") == 0) {
+        int answer = api_fail_stored(x, json_object_get(json, "error"), "deployment", api_param(x, 0));
+        json_decref(json);
+        return answer;
+    }
+    if (strcmp(state, "cancelled") == 0)
+        error_set(&error, STATUS_CANCELLED, "the deployment was cancelled");
+    else if (timed_out && in_progress(state))
+        error_set(&error, STATUS_DEADLINE, "the deployment is still %s", state);
+    if (error.status == STATUS_OK)
+        return http_json(x, 200, json);
+    json_decref(json);
+    return api_fail_with(x, &error, json_pack("{s:s}", "deployment", api_param(x, 0)));
+}
+
+int api_deployment(struct http_exchange *x)
+{
+    int64_t seconds;
+    if (http_query_int(x, "wait", 0, WAIT_SECONDS_MAX, 0, &seconds) < 0)
+        return 0;
+    struct wait *wait = seconds ? wait_new(x, show_deployment) : NULL;
+    if (!wait)
+        return show_deployment(x, true);
+    int status = deploy_wait(api_app(x)->deploy, api_param(x, 0), seconds * 1000, wait_over, wait);
+    if (status == 0)
+        return HTTP_PENDING;
+    free(wait);
+    return http_fail_status(x, (enum status)status, "the server cannot wait for it now");
+}
+
+int api_deployment_plan(struct http_exchange *x)
+{
+    struct error error;
+    error_clear(&error);
+    sqlite3 *db = api_reader(x);
+    if (!db)
+        return 0;
+    json_t *json = deploy_plan_json(api_app(x)->deploy, db, api_param(x, 0), &error);
+    api_done(x, db);
+    return api_answer(x, json, &error);
+}
+
+int api_deployment_act(struct http_exchange *x)
+{
+    struct error error;
+    error_clear(&error);
+    json_t *json = NULL;
+    if (deploy_act(api_app(x)->deploy, api_param(x, 0), api_param(x, 1), http_request(x)->actor, &json,
+                   &error) < 0) {
+        json_decref(json);
+        return http_fail(x, &error);
+    }
+    return api_answer(x, json, &error);
+}
