@@ -8,6 +8,7 @@
 enum {
     WORK_MAX = 1000000, /* multiply-accumulates a call: keeps a call within 20 ms on a Cortex-M7 */
     CHANNELS_UNIT = 4,
+    SOFTMAX_WORK = 64,
     ELEMENT_WORK = 8, /* an element of the operators without windows, in the same unit */
     STRIDE_MAX = 4096,
     WINDOW_ROWS_MAX = 255,
@@ -437,6 +438,8 @@ static int64_t work_of_row(const struct fragment *f, const struct vm_act *act)
         return elements * taps * 2;
     case FRAGMENT_SUM:
         return (int64_t)f->views[act->code->in[0]].w * f->views[act->code->in[0]].c * 2;
+    case FRAGMENT_SOFTMAX:
+        return elements * SOFTMAX_WORK;
     default:
         return elements * ELEMENT_WORK;
     }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 64, GUARD_BYTE = 0x5A, FRAME_MAX = 97 };
+enum { GUARD = 64, GUARD_BYTE = 0x5A, FRAME_MAX = 97, CAPACITY = 300 };
 
 static void *need(void *p)
 {
@@ -21,7 +21,7 @@ static void *need(void *p)
 
 void local_hub_start(struct local_hub *hub, uint64_t seed)
 {
-    *hub = (struct local_hub){.prng = prng_seed(seed)};
+    *hub = (struct local_hub){.prng = prng_seed(seed), .capacity = CAPACITY};
 }
 
 void local_hub_end(struct local_hub *hub)
@@ -95,27 +95,70 @@ static int on_send(void *context, const struct vm_slot *slot)
     return queue(context, slot, true);
 }
 
+/* Bytes that the link still takes. */
+static uint32_t room(const struct local_hub *hub, const struct fragment_transfer *t)
+{
+    uint32_t held = 0;
+    for (int32_t i = 0; i < hub->count; i++) {
+        const struct local_transfer *other = &hub->transfers[i];
+        if (other->from == t->from && other->to == t->to)
+            held += other->filled - other->taken;
+    }
+    if (t->to == 0)
+        return UINT32_MAX;
+    return held < hub->capacity ? hub->capacity - held : 0;
+}
+
+/* Whether an earlier send of this party stands before it on the link. */
+static bool queued_behind(const struct local_io *io, const struct local_pending *p)
+{
+    const struct fragment_transfer *t = &io->fragment->transfers[p->slot.transfer];
+    for (const struct local_pending *before = io->pending; before < p; before++)
+        if (before->send && before->at < before->slot.bytes &&
+            io->fragment->transfers[before->slot.transfer].to == t->to)
+            return true;
+    return false;
+}
+
+static uint32_t send_frame(struct local_io *io, struct local_pending *p, uint32_t n)
+{
+    const struct fragment_transfer *t = &io->fragment->transfers[p->slot.transfer];
+    uint32_t place = p->slot.first + p->at, takes = room(io->hub, t);
+    if (takes == 0 || queued_behind(io, p))
+        return 0;
+    struct local_transfer *wire =
+        open_transfer(io->hub, t->from, t->to, t->id, (uint32_t)fragment_transfer_bytes(t));
+    n = n < takes ? n : takes;
+    if (place != wire->filled || place + n > wire->size)
+        return 0;
+    vm_slot_get(&p->slot, p->at, wire->bytes + place, n);
+    wire->filled += n;
+    return n;
+}
+
+static uint32_t receive_frame(struct local_io *io, struct local_pending *p, uint32_t n)
+{
+    const struct fragment_transfer *t = &io->fragment->transfers[p->slot.transfer];
+    uint32_t place = p->slot.first + p->at;
+    struct local_transfer *wire = find(io->hub, t->from, t->to, t->id);
+    if (!wire || place != wire->taken)
+        return 0;
+    for (const struct local_transfer *ahead = io->hub->transfers; ahead < wire; ahead++)
+        if (ahead->from == t->from && ahead->to == t->to && ahead->taken < ahead->size)
+            return 0;
+    uint32_t there = wire->filled - wire->taken;
+    n = n < there ? n : there;
+    vm_slot_put(&p->slot, p->at, wire->bytes + place, n, p->carry);
+    wire->taken += n;
+    return n;
+}
+
 /* Moves one frame of a pending part; returns how many bytes. */
 static uint32_t move(struct local_io *io, struct local_pending *p)
 {
-    const struct fragment_transfer *t = &io->fragment->transfers[p->slot.transfer];
-    struct local_transfer *wire =
-        open_transfer(io->hub, t->from, t->to, t->id, (uint32_t)fragment_transfer_bytes(t));
     uint32_t n = (uint32_t)prng_range(&io->hub->prng, 1, FRAME_MAX), left = p->slot.bytes - p->at;
-    uint32_t place = p->slot.first + p->at;
     n = n < left ? n : left;
-    if (place + n > wire->size)
-        return 0;
-    if (p->send) {
-        if (place != wire->filled)
-            return 0;
-        vm_slot_get(&p->slot, p->at, wire->bytes + place, n);
-        wire->filled += n;
-    } else {
-        uint32_t there = wire->filled > place ? wire->filled - place : 0;
-        n = n < there ? n : there;
-        vm_slot_put(&p->slot, p->at, wire->bytes + place, n, p->carry);
-    }
+    n = p->send ? send_frame(io, p, n) : receive_frame(io, p, n);
     p->at += n;
     io->moved += n;
     return n;

@@ -12,16 +12,17 @@
 
 enum { LOCAL_PENDING_MAX = 1024 };
 
-/* One transfer on its way: `filled` of its bytes have been sent. */
+/* One transfer on its way: `filled` of its bytes have been sent, `taken` received. */
 struct local_transfer {
     uint16_t from, to, id;
     uint8_t *bytes;
-    uint32_t size, filled;
+    uint32_t size, filled, taken;
 };
 
 struct local_hub {
     struct local_transfer *transfers;
     int32_t count;
+    uint32_t capacity; /* bytes that a link between boards holds; the coordinator's takes everything */
     struct prng prng;
 };
 
