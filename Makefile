@@ -129,10 +129,10 @@ pure-objects: $(PURE_OBJ)
 
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
 format:                                       ## rewrite the C sources by .clang-format
-	clang-format -i $(SOURCES)
+	@clang-format -i $(SOURCES)
 
 check-format:                                 ## name the C sources that `make format` would change
-	clang-format --dry-run -Werror $(SOURCES)
+	@clang-format --dry-run -Werror $(SOURCES)
 
 clean:                                        ## remove what was built; data/ stays
 	rm -rf build build-sanitize build-clang

@@ -1,5 +1,5 @@
-/* The program `shoal`: the server and its command line in one binary, which is also the limited child that reads models
- * and images from strangers. */
+/* The program `shoal`: the server and its command line in one binary, which is also the limited child that
+ * reads models and images from strangers. */
 #include "server/cli/cli.h"
 #include "server/import/import.h"
 

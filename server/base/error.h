@@ -1,7 +1,7 @@
 /*
  * Errors with their place. A function that can fail for a reason a person must read takes a `struct error *`,
- * returns its negative status, and fills the error once: the first cause wins, later ones do not overwrite it.
- * A NULL error is allowed everywhere and means that the caller only wants the status.
+ * returns its negative status, and fills the error once: the first cause wins, later ones do not overwrite
+ * it. A NULL error is allowed everywhere and means that the caller only wants the status.
  */
 #ifndef SHOAL_SERVER_BASE_ERROR_H
 #define SHOAL_SERVER_BASE_ERROR_H
@@ -15,14 +15,14 @@ enum { ERROR_MESSAGE_BYTES = 512, ERROR_NAME_BYTES = 128 };
 /* What does not fit where; the `detail` of STATUS_DOES_NOT_FIT. Empty strings and -1 mean "not known". */
 struct error_shortfall {
     char board[ERROR_NAME_BYTES];
-    int segment;             /* index in the plan, -1: whole plan */
+    int segment;               /* index in the plan, -1: whole plan */
     char op[ERROR_NAME_BYTES]; /* the layer's name in the file */
-    const char *resource;    /* "flash", "arena" or "weights"; NULL: no shortfall */
+    const char *resource;      /* "flash", "arena" or "weights"; NULL: no shortfall */
     int64_t need_bytes, have_bytes;
 };
 
 struct error {
-    enum status status; /* STATUS_OK while nothing went wrong */
+    enum status status;                /* STATUS_OK while nothing went wrong */
     char message[ERROR_MESSAGE_BYTES]; /* UTF-8, one line, for people */
     char layer[ERROR_NAME_BYTES];      /* name of the layer, "" none */
     char op[ERROR_NAME_BYTES];         /* name of the operator, "" none */

@@ -10,10 +10,9 @@ struct status_row {
     int http;
 };
 
-static const struct status_row rows[STATUS_COUNT] = {
-    {"ok", "done", 200},
+static const struct status_row rows[STATUS_COUNT] = {{"ok", "done", 200},
 #define STATUS_ROW(id, name, text, http) {name, text, http},
-    STATUS_LIST(STATUS_ROW)
+                                                     STATUS_LIST(STATUS_ROW)
 #undef STATUS_ROW
 };
 
@@ -45,6 +44,6 @@ enum status status_from_name(const char *name)
 {
     for (int i = 0; i < (int)STATUS_COUNT; i++)
         if (strcmp(rows[i].name, name) == 0)
-            return (enum status)-i;
+            return (enum status) - i;
     return STATUS_INTERNAL;
 }

@@ -1,5 +1,5 @@
-/* All that shared/ and firmware/core may use of the C library; stands in for <string.h> where a Cortex-M compiler has
- * none (tests/checks/pure.sh). */
+/* All that shared/ and firmware/core may use of the C library; stands in for <string.h> where a Cortex-M
+ * compiler has none (tests/checks/pure.sh). */
 #ifndef SHOAL_TESTS_CHECKS_FREESTANDING_STRING_H
 #define SHOAL_TESTS_CHECKS_FREESTANDING_STRING_H
 
