@@ -259,12 +259,24 @@ static double coordinator_rate(const struct plan *plan)
     return rate > 0 ? rate : 110e6;
 }
 
+/* The coordinator's link carries all of it: whoever took part is done when it is. */
+static void stretch(struct plan *plan, struct clocks *clocks, const bool *part, int32_t segment, double bound)
+{
+    for (int32_t b = 0; b < plan->n_boards; b++) {
+        if (!part[b] || clocks->now[b] >= bound)
+            continue;
+        plan->segments[segment].times[b].moving_ms += 1e3 * (bound - clocks->now[b]);
+        clocks->now[b] = bound;
+    }
+}
+
 /* One hop: parties begin at `gate` at the earliest; returns when the last is done. */
 static double hop(struct plan *plan, struct clocks *clocks, int32_t segment, uint32_t rank, uint32_t at,
                   double gate)
 {
     double last = gate, begin = -1;
     int64_t all = 0;
+    bool part[PLAN_BOARDS_MAX] = {false};
     for (int32_t b = 0; b < plan->n_boards; b++) {
         uint32_t from = at;
         struct traffic traffic = traffic_of(plan, b + 1, rank, &from);
@@ -277,6 +289,7 @@ static double hop(struct plan *plan, struct clocks *clocks, int32_t segment, uin
         }
         double start = clocks->now[b], moving = phase_seconds(&plan->boards[b], traffic);
         begin = begin < 0 || start < begin ? start : begin;
+        part[b] = true;
         times->moving_ms += 1e3 * moving;
         clocks->now[b] += moving;
         last = clocks->now[b] > last ? clocks->now[b] : last;
@@ -285,6 +298,7 @@ static double hop(struct plan *plan, struct clocks *clocks, int32_t segment, uin
         plan->parties[b].bytes_received += traffic.received;
     }
     double bound = begin < 0 ? gate : begin + (double)all / coordinator_rate(plan);
+    stretch(plan, clocks, part, segment, bound);
     return bound > last ? bound : last;
 }
 

@@ -412,6 +412,26 @@ static int check_board(const struct plan_board *board, struct error *error)
     return 0;
 }
 
+/* A board's COPY shifts by at most this much. */
+static int check_joins(const struct graph *graph, struct error *error)
+{
+    for (int32_t i = 0; i < graph->n_ops; i++) {
+        const struct op *op = &graph->ops[i];
+        const struct op_row *row = op_row(op->kind);
+        struct shape out = graph->tensors[op->output].shape;
+        int32_t size = op->axis == 0 ? out.h : op->axis == 1 ? out.w : out.c;
+        if (!maker_runs(graph, op) || row->kernel != OP_KERNEL_COPY || row->max_inputs == 1 ||
+            size <= INT16_MAX)
+            continue;
+        error_set(error, STATUS_MODEL_LIMIT, "a concatenation of %d along its axis, the limit is %d", size,
+                  INT16_MAX);
+        error_at_layer(error, op->name, op->file_op);
+        error_limit(error, INT16_MAX, size);
+        return STATUS_MODEL_LIMIT;
+    }
+    return 0;
+}
+
 static int check_arguments(struct search *search)
 {
     if (search->n < 1)
@@ -429,7 +449,7 @@ static int check_arguments(struct search *search)
     for (int32_t b = 0; b < search->n; b++)
         if (check_board(&search->boards[b], search->error) < 0)
             return search->error->status;
-    return 0;
+    return check_joins(search->graph, search->error);
 }
 
 struct plan *plan_make(const struct graph *graph, const char *version, const struct plan_board *boards,

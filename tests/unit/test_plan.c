@@ -457,6 +457,29 @@ static void fleets_are_read_and_unknown_keys_refused(void **state)
     assert_null(plan_profile("nothing"));
 }
 
+/* The built-in profiles are those that comparisons use. */
+static void profiles_are_those_of_the_facts(void **state)
+{
+    static const char *const names[] = {"teensy41-good", "teensy41-cautious"};
+    const char *facts = getenv("FACTS");
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char path[512];
+        struct plan_board *board;
+        int32_t n;
+        snprintf(path, sizeof path, "%s/profiles/%s.json", facts && *facts ? facts : "../shared", names[i]);
+        json_t *json = json_load_file(path, 0, NULL);
+        if (!json) {
+            printf("SKIP profiles_are_those_of_the_facts: no %s\n", path);
+            skip();
+        }
+        assert_int_equal(plan_boards_from_json(json, &board, &n, NULL), 0);
+        assert_memory_equal(board, plan_profile(names[i]), sizeof *board);
+        free(board);
+        json_decref(json);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +496,7 @@ int main(void)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(json_brings_a_plan_back_whole),
         cmocka_unit_test(json_that_was_changed_is_refused),
+        cmocka_unit_test(profiles_are_those_of_the_facts),
         cmocka_unit_test(fleets_are_read_and_unknown_keys_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
