@@ -42,7 +42,7 @@ static struct graph *load(const char *name)
     snprintf(path, sizeof path, "%s/models/%s.tflite", facts(), name);
     error_clear(&error);
     if (file_read(path, BYTES_MAX, &bytes, &size, NULL) < 0) {
-        printf("SKIP split golden %s: no %s\n", name, path);
+        printf("SKIP split_of_%s: no %s\n", name, path);
         skip();
     }
     struct graph *graph = import_tflite(bytes, size, name, &error);
@@ -115,8 +115,12 @@ static void split_large_model_meets_the_goldens(void **state)
     graph_free(graph);
 }
 
-#define SMALL(name) cmocka_unit_test_prestate(split_model_meets_the_goldens, (void *)(uintptr_t)name)
-#define LARGE(name) cmocka_unit_test_prestate(split_large_model_meets_the_goldens, (void *)(uintptr_t)name)
+#define ROW(function, model)                                                \
+    {                                                                       \
+        "split_of_" model, function, NULL, NULL, (void *)(uintptr_t)(model) \
+    }
+#define SMALL(model) ROW(split_model_meets_the_goldens, model)
+#define LARGE(model) ROW(split_large_model_meets_the_goldens, model)
 
 int main(void)
 {
