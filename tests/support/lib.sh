@@ -99,7 +99,8 @@ start_server() {
 
 # A code for any number of boards, accepted at once.
 enrol_code() {
-    [ -n "$CODE" ] || CODE=$("$B/shoal" enrol --accept --uses 16 --json --url "$URL" | jq -r .code)
+    [ -n "$CODE" ] || CODE=$(curl -sS -H 'Content-Type: application/json' -d '{"accept":true,"uses":16}' \
+        "$URL/api/v1/enrolments" | jq -r .code)
     echo "$CODE"
 }
 # start_board NAME [OPTION ...]
