@@ -99,7 +99,8 @@ struct plan_step {
 
 /* Predicted. `waiting` is for other parties, `moving` for one's own transfers. */
 struct plan_times {
-    double start_ms, computing_ms, moving_ms, waiting_ms, flash_ms;
+    double start_ms; /* when computing begins */
+    double computing_ms, moving_ms, waiting_ms, flash_ms;
 };
 
 /* One board's part. */
