@@ -63,9 +63,10 @@ static void add_deployments(sqlite3 *db, json_t *items)
 {
     json_t *row,
         *rows = db_rows(db, NULL,
-                        "SELECT id, model, state, coalesce(ended_at, active_at, created_at) AS "
-                        "since_at, error_json, (SELECT reason FROM deployment_event WHERE deployment "
-                        "= d.id ORDER BY at DESC, rowid DESC LIMIT 1) AS reason FROM deployment AS d "
+                        "SELECT id, model, state, error_json, (SELECT at FROM deployment_event WHERE "
+                        "deployment = d.id ORDER BY at DESC, rowid DESC LIMIT 1) AS since_at, (SELECT "
+                        "reason FROM deployment_event WHERE deployment = d.id ORDER BY at DESC, "
+                        "rowid DESC LIMIT 1) AS reason FROM deployment AS d "
                         "WHERE state = 'degraded' OR (state = 'failed' AND ended_at > ? AND NOT "
                         "EXISTS (SELECT 1 FROM deployment WHERE model = d.model AND id > d.id)) "
                         "ORDER BY id DESC LIMIT 100",

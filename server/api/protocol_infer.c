@@ -66,7 +66,7 @@ static json_t *document(const struct graph *graph, const struct v2_request *requ
                                                        output, request->binary & bit));
         output += tensor_bytes(tensor);
     }
-    return json_pack("{s:s, s:s, s:O?, s:{s:s, s:s, s:I, s:s, s:f}, s:o}", "model_name", named->model,
+    return json_pack("{s:s, s:s, s:O*, s:{s:s, s:s, s:I, s:s, s:f}, s:o}", "model_name", named->model,
                      "model_version", version, "id", json_object_get(request->header, "id"), "parameters",
                      "version", named->version, "deployment", named->deployment, "generation",
                      (json_int_t)named->generation, "inference", named->inference, "latency_ms",

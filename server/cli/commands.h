@@ -5,20 +5,33 @@
 
 #include "server/cli/cli.h"
 
-#define CLI_COMMANDS(X)                                                                               \
-    X(cli_serve, "serve",                                                                             \
-      "--data DIR [--listen 127.0.0.1:8080] [--board-listen 127.0.0.1:8443] [--config FILE] [--json]", \
-      "the server, until Ctrl-C")                                                                     \
-    X(cli_inspect, "inspect", "MODEL [--json]", "a model's layers, shapes, MACs, parameters, memory") \
-    X(cli_schedule, "schedule", "MODEL [--ram BYTES] [--json]",                                       \
-      "how one board runs a model, and in how much memory")                                           \
-    X(cli_plan, "plan",                                                                               \
-      "MODEL --boards N|FLEET.json [--strategy auto|neuron|single] [--shares rating|even|frequency] " \
-      "[--profile FILE] [--ram BYTES] [--flash BYTES] [--json]",                                      \
-      "how a fleet would run a model: a dry run")                                                     \
-    X(cli_run, "run",                                                                                 \
-      "MODEL --input FILE --output FILE [--boards N|FLEET.json and the options of plan] [--json]",    \
-      "one inference in this process, over virtual boards or by the reference executor")              \
+#define CLI_COMMANDS(X)                                                                                      \
+    X(cli_serve, "serve",                                                                                    \
+      "--data DIR [--listen 127.0.0.1:8080] [--board-listen 127.0.0.1:8443] [--config FILE] [--json]",       \
+      "the server, until Ctrl-C")                                                                            \
+    X(cli_inspect, "inspect", "MODEL [--json]", "a model's layers, shapes, MACs, parameters, memory")        \
+    X(cli_schedule, "schedule", "MODEL [--ram BYTES] [--json]",                                              \
+      "how one board runs a model, and in how much memory")                                                  \
+    X(cli_plan, "plan",                                                                                      \
+      "MODEL --boards N|FLEET.json [--strategy auto|neuron|single] [--shares rating|even|frequency] "        \
+      "[--profile FILE] [--ram BYTES] [--flash BYTES] [--json]",                                             \
+      "how a fleet would run a model: a dry run")                                                            \
+    X(cli_run, "run",                                                                                        \
+      "MODEL --input FILE --output FILE [--boards N|FLEET.json and the options of plan] [--json]",           \
+      "one inference in this process, over virtual boards or by the reference executor")                     \
+    X(cli_upload, "upload", "MODEL [--name NAME] [--wait] [--url URL] [--json]", "send a model to a server") \
+    X(cli_deploy, "deploy",                                                                                  \
+      "NAME[@VERSION] [--boards A,B] [--strategy auto|neuron|channels|strips|single] "                       \
+      "[--shares rating|even|frequency] [--objective latency|throughput] [--tags A,B] [--replace] "          \
+      "[--no-promote] [--wait SECONDS] [--url URL] [--json]",                                                \
+      "place a model on a server's boards")                                                                  \
+    X(cli_status, "status", "[--url URL] [--json]", "a server's boards, deployments, and what needs you")    \
+    X(cli_enrol, "enrol", "[--accept] [--ttl-s S] [--uses N] [--name-prefix P] [--url URL] [--json]",        \
+      "a one-time code for new boards")                                                                      \
+    X(cli_board, "board",                                                                                    \
+      "[list | show|accept|revoke|probe|drain|undrain|identify|reboot|forget BOARD | rename BOARD NAME] "    \
+      "[--url URL] [--json]",                                                                                \
+      "a server's boards")                                                                                   \
     X(cli_version, "version", "[--json]", "the version of this program")
 
 #define CLI_DECLARE(function, name, usage, summary) \
