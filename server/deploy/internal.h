@@ -72,8 +72,9 @@ struct deployment {
     /* the golden inference */
     unsigned char *golden_input, *golden_output;
     bool golden_running;
-    int64_t deadline_ms;      /* monotonic; 0: none */
-    bool replanning;          /* the former generation serves or waits meanwhile */
+    int64_t deadline_ms; /* monotonic; 0: none */
+    int64_t plan_by_ms;  /* planning again after a restart begins when all boards are back, or then; 0: no */
+    bool replanning;     /* the former generation serves or waits meanwhile */
     enum deploy_state before; /* where a failed replan goes back to */
 };
 

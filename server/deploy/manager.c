@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICK_MS = 1000 };
+/* After a restart every living board is back well within the second: it drops a silent link after 20 s. */
+enum { TICK_MS = 1000, BOARDS_BACK_MS = WIRE_SILENT_MS + 10000 };
 
 int64_t deploy_now_ms(void)
 {
@@ -61,7 +62,7 @@ static void take_up(struct deploy *deploy, sqlite3 *db, struct deployment *d)
     struct error error;
     error_clear(&error);
     if (d->state == DEPLOY_PLANNING) {
-        (void)deploy_start_planning(deploy, d);
+        d->plan_by_ms = deploy_now_ms() + BOARDS_BACK_MS;
         return;
     }
     if (deploy_load_generation(deploy, db, d, &error) < 0) {
@@ -126,6 +127,38 @@ static void take_up_all(struct deploy *deploy)
 
 /* ---- deadlines ---- */
 
+/* Whether every board that a plan may use is online. */
+static bool boards_are_back(struct deploy *deploy)
+{
+    sqlite3 *db = store_reader(deploy->store);
+    json_t *rows =
+        db ? db_rows(db, NULL, "SELECT id FROM board WHERE state = 'accepted' AND drained = 0", "") : NULL;
+    bool back = rows != NULL;
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) back =
+        back && fleet_online(deploy->fleet, json_string_value(json_object_get(row, "id")));
+    json_decref(rows);
+    if (db)
+        store_reader_done(deploy->store, db);
+    return back;
+}
+
+/* Takes planning up again where a restart broke it off. */
+static void plan_when_boards_are_back(struct deploy *deploy)
+{
+    bool back = false, asked = false;
+    for (struct deployment *d = deploy->deployments; d; d = d->next) {
+        if (!d->plan_by_ms)
+            continue;
+        if (!asked)
+            back = boards_are_back(deploy);
+        asked = true;
+        if ((back || deploy_now_ms() >= d->plan_by_ms) && deploy_start_planning(deploy, d) == 0)
+            d->plan_by_ms = 0;
+    }
+}
+
 static void tick(struct deploy *deploy)
 {
     int64_t now = deploy_now_ms();
@@ -143,6 +176,7 @@ static void tick(struct deploy *deploy)
             deploy_check(deploy, d);
         }
     }
+    plan_when_boards_are_back(deploy);
     deploy_wake_waiters(deploy, true);
 }
 
