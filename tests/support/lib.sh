@@ -97,17 +97,15 @@ start_server() {
     export SHOAL_URL=$URL
 }
 
-# A code for any number of boards, accepted at once.
+# Sets $CODE, for any number of boards, accepted at once.
 enrol_code() {
-    [ -n "$CODE" ] || CODE=$(curl -sS -H 'Content-Type: application/json' -d '{"accept":true,"uses":16}' \
-        "$URL/api/v1/enrolments" | jq -r .code)
-    echo "$CODE"
+    [ -n "$CODE" ] || CODE=$("$B/shoal" enrol --accept --uses 16 --json --url "$URL" 2>>"$work/enrol.log" | jq -r .code)
 }
 # start_board NAME [OPTION ...]
 start_board() {
     local name=$1 code=()
     shift
-    [ -d "$work/$name" ] || code=(--code "$(enrol_code)")
+    [ -d "$work/$name" ] || { enrol_code && code=(--code "$CODE"); }
     start "$name" "$B/shoal-board" --server "$BOARD_ADDRESS" --state "$work/$name" --name "$name" "${code[@]}" "$@"
 }
 boards_online() { [ "$(curl -s "$URL/api/v1/boards" | jq '[.items[] | select(.link == "online")] | length')" = "$1" ]; }
