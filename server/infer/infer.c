@@ -150,6 +150,7 @@ void infer_release_result(struct infer_job *job)
 {
     struct infer *infer = job->infer;
     conduct_release(infer->conductor, job->result);
+    infer_route_release(job->route); /* only now: the result reads the route's table until it is released */
     infer->memory_used -= job->memory_bytes;
     free(job);
     admit_waiting(infer);

@@ -28,6 +28,7 @@ static void release_call(void *context)
 static void give_back(struct infer *infer, struct infer_job *job)
 {
     if (!job->result) {
+        infer_route_release(job->route);
         free(job);
         return;
     }
@@ -59,7 +60,6 @@ static void end(struct infer *infer, struct infer_job *job)
     job->done(job->context, &answer);
     free(output);
     plan_io_free(job->io);
-    infer_route_release(job->route);
     give_back(infer, job);
     pthread_mutex_lock(&infer->mutex);
     infer->in_flight--;
