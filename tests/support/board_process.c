@@ -10,14 +10,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 static char root[64], program[512];
 
@@ -68,16 +66,22 @@ void board_process_prepare(struct board_process *b, const char *server, const ch
     board_process_argument(b, "--state", b->state);
 }
 
+/* The board ends with the test, however that ends. */
 void board_process_begin(struct board_process *b)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 2, b->errors, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    int rc = posix_spawn(&b->pid, program, &actions, NULL, b->argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (rc != 0) {
-        fail_msg("%s: %s (make all)", program, strerror(rc));
+    int fd = open(b->errors, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    pid_t parent = getpid();
+    b->pid = fork();
+    assert_true(b->pid >= 0);
+    if (b->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent && dup2(fd, 1) == 1 && dup2(fd, 2) == 2) {
+            execv(program, b->argv);
+        }
+        _exit(127);
     }
+    close(fd);
 }
 
 void board_process_discard(struct board_process *b)
