@@ -183,6 +183,7 @@ static int on_up(void *context, struct link *link, const struct link_peer *peer,
     (void)snprintf(member->address, sizeof member->address, "%s", peer->address);
     pthread_mutex_unlock(&fleet->mutex);
     member->link = link;
+    member->renew_s = peer->certificate.not_after_s - (int64_t)CA_BOARD_DAYS * 86400 / 2;
     link_set_user(link, member);
     status = send_welcome(member);
     if (status < 0)
@@ -308,12 +309,25 @@ static int on_next_frame(void *context, struct link *link, struct wire_header *h
     return n;
 }
 
+/* Certificates are renewed over the link at half-life. */
+static void renew_when_due(struct member *member)
+{
+    if (!member->renew_s || clock_wall_ms() / 1000 < member->renew_s)
+        return;
+    member->renew_s = 0;
+    struct wire_do order = {.what = WIRE_DO_RENEW};
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    (void)fleet_send(member, WIRE_DO, wire_encode_do(&order, payload), payload);
+}
+
 static uint64_t on_timer(void *context, uint64_t now_us)
 {
     struct fleet *fleet = context;
     uint64_t next = fleet->ready ? fleet->hooks.tick(fleet->hooks.context, now_us) : 100000;
     for (int i = 0; i < fleet->n_members; i++) {
         struct member *member = fleet->members[i];
+        if (member->link)
+            renew_when_due(member);
         uint64_t wish = member->link ? measure_tick(fleet, member, now_us) : UINT64_MAX;
         next = wish < next ? wish : next;
     }

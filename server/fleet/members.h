@@ -67,6 +67,7 @@ struct member {
     bool pushing;
     /* coordinator thread only */
     struct link *link;   /* NULL: offline */
+    int64_t renew_s;     /* Unix seconds: ask for a renewal of its certificate; 0: asked */
     struct push *pushes; /* the first is under way */
     enum measure_state measure;
     uint32_t calibrations_seen;

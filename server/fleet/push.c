@@ -81,11 +81,18 @@ void push_link_lost(struct fleet *fleet, struct member *member)
         finish(fleet, member, STATUS_OFFLINE, "the board's link broke");
 }
 
+/* Nobody pushes that fragment any more: an empty last CHUNK tells the board to stop asking. */
+static int refuse_want(struct member *member, const struct wire_want *want)
+{
+    struct wire_header header = {.type = WIRE_CHUNK, .flags = WIRE_FLAG_LAST, .offset = want->offset};
+    return link_send(member->link, &header, NULL);
+}
+
 int push_on_want(struct fleet *fleet, struct member *member, const struct wire_want *want)
 {
     struct push *push = member->pushes;
     if (!push || memcmp(want->hash, push->bytes->hash, sizeof want->hash) != 0)
-        return 0; /* of a push that is over */
+        return refuse_want(member, want);
     if (want->length == 0 || want->length > WIRE_WANT_MAX || want->offset > push->bytes->size ||
         want->length > push->bytes->size - want->offset)
         return STATUS_WIRE_MALFORMED;
