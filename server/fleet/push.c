@@ -85,7 +85,7 @@ void push_link_lost(struct fleet *fleet, struct member *member)
 static int refuse_want(struct member *member, const struct wire_want *want)
 {
     struct wire_header header = {.type = WIRE_CHUNK, .flags = WIRE_FLAG_LAST, .offset = want->offset};
-    return link_send(member->link, &header, NULL);
+    return link_send(member->link, &header, (const uint8_t *)"");
 }
 
 int push_on_want(struct fleet *fleet, struct member *member, const struct wire_want *want)
