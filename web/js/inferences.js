@@ -25,7 +25,7 @@ function row(inference) {
       : el("span", { class: "state bad" }, inference.error?.message ?? "failed")),
     el("td", { class: "number" }, ms(inference.latency_ms)),
     el("td", { class: "number" }, bytes(inference.bytes_moved)),
-    el("td", {}, (inference.timeline ?? []).map(split)));
+    el("td", { class: "wide" }, (inference.timeline ?? []).map(split)));
 }
 
 export function showInferences(container, inferences) {
