@@ -5,11 +5,11 @@ import { age, bytes, el, facts, fill, meter } from "./dom.js";
 const LOOK = { online: "good", stale: "warn", offline: "bad" };
 
 function memory(board) {
-  const regions = board.hello?.regions ?? [];
-  return regions.map((region) => {
-    const used = region.name === "arena" ? board.arena_high_water_bytes ?? region.high_water_bytes : region.high_water_bytes;
+  return (board.hello?.regions ?? []).map((region) => {
+    if (region.name !== "arena") return [region.name, bytes(region.bytes)];
+    const used = board.arena_high_water_bytes ?? region.high_water_bytes;
     const text = `${bytes(used)} of ${bytes(region.bytes)}`;
-    return [`${region.name} (most used)`, el("span", {}, text, meter(used / region.bytes, `${region.name}: ${text}`))];
+    return ["arena, most used", el("span", {}, text, meter(used / region.bytes, `arena: ${text}`))];
   });
 }
 
