@@ -54,7 +54,7 @@ static struct graph *load(const char *name)
     (void)snprintf(path, sizeof path, "%s/models/%s.tflite", facts(), name);
     unsigned char *bytes = read_file(path, &size);
     if (!bytes) {
-        (void)printf("SKIP golden %s: no %s\n", name, path);
+        (void)printf("SKIP %s: no %s\n", name, path);
         return NULL;
     }
     error_clear(&error);
