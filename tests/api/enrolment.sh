@@ -5,7 +5,7 @@
 code_of() { "$B/shoal" enrol --json --url "$URL" "$@" | jq -r .code; }
 board() { curl -s "$URL/api/v1/boards/$1"; }
 board_is() { [ "$(board "$1" | jq -r "$2")" = "$3" ]; }
-attempts() { curl -s "$URL/api/v1/enrolments" | jq -r '(.attempts.items // .attempts)[]? | "\(.code): \(.reason) | \(.action)"'; }
+attempts() { curl -s "$URL/api/v1/enrolments/attempts" | jq -r ".items[] | \"\(.code): \(.reason) | \(.action)\""; }
 attempted() { attempts | grep -q "^$1:"; }
 # raw_board NAME CODE: starts a board with this very code
 raw_board() { start "$1" "$B/shoal-board" --server "$BOARD_ADDRESS" --state "$work/$1" --name "$1" ${2:+--code "$2"}; }
