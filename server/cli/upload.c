@@ -86,7 +86,7 @@ int cli_upload(const struct cli_command *self, int argc, char **argv)
         return cli_fail(json, &error);
     char guessed[NAME_BYTES];
     name_from_path(path, guessed);
-    json_t *answer;
+    json_t *answer = NULL;
     code = send_file(&client, path, name ? name : guessed, &answer);
     const char *job = json_string_value(json_object_get(answer, "job"));
     if (code == CLI_DONE && wait && job)

@@ -453,7 +453,7 @@ static void lists_come_in_pages(void **state)
 {
     (void)state;
     for (int i = 0; i < 5; i++) {
-        char name[16];
+        char name[32];
         (void)snprintf(name, sizeof name, "page-%d", i);
         assert_int_equal(upload(name, 0, NULL, NULL), 201);
     }
