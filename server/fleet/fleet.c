@@ -173,7 +173,9 @@ static int on_up(void *context, struct link *link, const struct link_peer *peer,
         return status;
     if (hello.version_min > WIRE_VERSION || hello.version_max < WIRE_VERSION)
         return STATUS_WIRE_VERSION;
+    pthread_mutex_lock(&fleet->mutex);
     struct member *member = member_find(fleet, link_board(link));
+    pthread_mutex_unlock(&fleet->mutex);
     if (!member)
         return STATUS_CERTIFICATE_WRONG;
     pthread_mutex_lock(&fleet->mutex);
@@ -323,8 +325,12 @@ static void renew_when_due(struct member *member)
 static uint64_t on_timer(void *context, uint64_t now_us)
 {
     struct fleet *fleet = context;
-    uint64_t next = fleet->ready ? fleet->hooks.tick(fleet->hooks.context, now_us) : 100000;
-    for (int i = 0; i < fleet->n_members; i++) {
+    pthread_mutex_lock(&fleet->mutex);
+    bool ready = fleet->ready; /* the hooks are set before it, by another thread */
+    int n_members = fleet->n_members; /* more may come, none goes */
+    pthread_mutex_unlock(&fleet->mutex);
+    uint64_t next = ready ? fleet->hooks.tick(fleet->hooks.context, now_us) : 100000;
+    for (int i = 0; i < n_members; i++) {
         struct member *member = fleet->members[i];
         if (member->link)
             renew_when_due(member);
