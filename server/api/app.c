@@ -57,6 +57,8 @@ static int start_modules(struct app *app, const struct app_config *config, struc
     __atomic_store_n(&app->deploy, deploy, __ATOMIC_RELEASE);
     if (status >= 0)
         status = models_start(&app->models, app->store, app->deploy, publish, app, error);
+    if (status >= 0)
+        status = keep_start(&app->keep, app->store, error);
     return status;
 }
 
@@ -107,6 +109,7 @@ void app_stop(struct app *app)
         http_refuse(app->http);
     if (app->events)
         http_events_close(app->events);
+    keep_stop(app->keep);
     models_stop(app->models);
     deploy_stop(app->deploy);
     infer_stop(app->infer);

@@ -5,6 +5,7 @@
 #ifndef SHOAL_SERVER_API_APP_H
 #define SHOAL_SERVER_API_APP_H
 
+#include "server/api/keep.h"
 #include "server/http/http.h"
 #include "server/models/models.h"
 
@@ -15,6 +16,7 @@ struct app {
     struct infer *infer;
     struct deploy *deploy;
     struct models *models;
+    struct keep *keep;
     struct http_server *http;
     char url[96]; /* "http://127.0.0.1:8080" */
     int64_t started_ms;

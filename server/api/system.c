@@ -22,6 +22,11 @@ int api_limits(struct http_exchange *x)
         MODELS_NAME_BYTES - 1, "wait_s", 300, "page_limit", 1000, "boards", FLEET_BOARDS_MAX,
         "boards_in_a_deployment", CONDUCT_PARTIES_MAX, "board_address", fleet_address(app->fleet),
         "board_address_is_loopback", fleet_address_is_loopback(app->fleet));
+    json_object_set_new(json, "keeps",
+                        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "inferences", KEEP_INFERENCES,
+                                  "inference_days", KEEP_INFERENCE_DAYS, "log_lines", KEEP_LOG_LINES,
+                                  "log_days", KEEP_LOG_DAYS, "attempt_days", KEEP_ATTEMPT_DAYS,
+                                  "expired_code_days", KEEP_CODE_DAYS, "ended_job_days", KEEP_JOB_DAYS));
     return http_json(x, 200, json);
 }
 

@@ -3,6 +3,7 @@
  * a restart takes up. The file to upload is written by the tests' own TensorFlow Lite writer.
  */
 #include "server/api/app.h"
+#include "server/base/clock.h"
 #include "server/base/id.h"
 #include "server/cli/client.h"
 #include "server/import/import.h"
@@ -505,6 +506,34 @@ static void every_get_of_the_table_answers(void **state)
         assert_int_equal(get(missing[i], NULL), 404);
 }
 
+static int make_old(sqlite3 *db, void *context, struct error *error)
+{
+    const int64_t *at = context;
+    int64_t status = 0;
+    for (int i = 0; i < 2 && status >= 0; i++) {
+        char id[ID_ULID_BYTES];
+        id_ulid(id);
+        status = db_exec(db, error,
+                         "INSERT INTO attempt (id, at, address, code, reason, action) VALUES (?, ?, '', '', "
+                         "'old', '')",
+                         "si", id, at[i]);
+    }
+    return (int)status;
+}
+
+static void what_is_older_than_its_time_is_dropped(void **state)
+{
+    (void)state;
+    int64_t now = clock_wall_ms(), at[2] = {now - (KEEP_ATTEMPT_DAYS * (int64_t)86400 + 60) * 1000,
+                                            now - (KEEP_ATTEMPT_DAYS * (int64_t)86400 - 60) * 1000};
+    assert_true(store_write(app->store, make_old, at, NULL) >= 0);
+    assert_int_equal(keep_round(app->store, NULL), 0);
+    json_t *json;
+    assert_int_equal(get("/api/v1/enrolments/attempts", &json), 200);
+    assert_int_equal(json_array_size(json_object_get(json, "items")), 1);
+    json_decref(json);
+}
+
 static void errors_below_v2_take_the_protocols_form(void **state)
 {
     (void)state;
@@ -556,6 +585,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(unknown_keys_and_wrong_types_are_refused),
         cmocka_unit_test(lists_come_in_pages),
         cmocka_unit_test(every_get_of_the_table_answers),
+        cmocka_unit_test(what_is_older_than_its_time_is_dropped),
         cmocka_unit_test(errors_below_v2_take_the_protocols_form),
         cmocka_unit_test(server_addresses_are_read_strictly),
     };
