@@ -168,6 +168,8 @@ int deploy_dry_run(struct deploy *deploy, const json_t *body, json_t **json, str
             status = error->status;
         if (status >= 0) {
             *json = plan_summary_json(plan);
+            /* the name asked for, not the one that the version came with first */
+            json_object_set(*json, "model", json_object_get(request, "model"));
         } else if (status == STATUS_DOES_NOT_FIT) {
             json_t *list = json_array(), *detail = error_json_detail(error);
             for (int32_t i = 0; !plan && i < n_shortfalls && i < CONDUCT_PARTIES_MAX; i++)

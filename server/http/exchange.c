@@ -98,7 +98,9 @@ int http_json(struct http_exchange *exchange, int status, json_t *json)
     json_decref(json);
     if (!text)
         return http_fail_status(exchange, STATUS_NO_MEMORY, "out of memory");
-    return http_bytes(exchange, status, "application/json", (unsigned char *)text, strlen(text));
+    size_t n = strlen(text);
+    text[n] = '\n'; /* in the place of the NUL, so that a terminal's prompt starts a line */
+    return http_bytes(exchange, status, "application/json", (unsigned char *)text, n + 1);
 }
 
 int http_bytes(struct http_exchange *exchange, int status, const char *content_type, unsigned char *bytes,
