@@ -31,6 +31,8 @@ CORE_SRC = $(wildcard firmware/core/*.c)
 SERVER_SRC = $(wildcard server/*/*.c)
 HOST_SRC = $(wildcard firmware/port/host/*.c)
 SUPPORT_SRC = $(wildcard tests/support/*.c)
+# What tools take of it: it needs no package of the tests.
+TOOL_SUPPORT_SRC = $(addprefix tests/support/,build_graph.c tflite_model.c tflite_write.c)
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 PURE_OBJ = $(call obj,$(SHARED_SRC) $(CORE_SRC))
 LIB_OBJ = $(PURE_OBJ) $(call obj,$(SERVER_SRC) $(filter-out %/main.c,$(HOST_SRC))) $(B)/embedded_web.o $(B)/embedded_migrations.o
@@ -76,7 +78,7 @@ $(B)/shoal-board: $(call obj,$(HOST_SRC)) $(B)/libshoal.a
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
-$(TOOLS): $(B)/%: $(B)/tools/%.o $(B)/libsupport.a $(B)/libshoal.a
+$(TOOLS): $(B)/%: $(B)/tools/%.o $(call obj,$(TOOL_SUPPORT_SRC)) $(B)/libshoal.a
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
@@ -97,9 +99,11 @@ $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libsupport.a $(B)/libshoal.a
 
 tests: $(TESTS) $(FUZZERS)
 
-$(call obj,$(wildcard tests/unit/*.c) $(SUPPORT_SRC)): | setup-test
+$(call obj,$(wildcard tests/unit/*.c) $(filter-out $(TOOL_SUPPORT_SRC),$(SUPPORT_SRC))): | setup-test
 
 # Packages: looked up on every call (a few milliseconds), installed only when missing. SHOAL_SETUP=skip leaves it out.
+# What is asked for stands first, so that its packages are installed in one go.
+setup-build: | $(addprefix setup-,$(filter test run,$(MAKECMDGOALS)))
 setup-build setup-test setup-run:
 	@scripts/setup $(@:setup-%=%)
 
