@@ -26,13 +26,23 @@ export async function get(path) {
   return answer(await fetch(`/api/v1/${path}`, { headers: { Accept: "application/json" } }));
 }
 
-export async function post(path, body) {
-  const options = { method: "POST" };
+async function send(method, path, body) {
+  const options = { method };
   if (body !== undefined) {
     options.headers = { "Content-Type": "application/json" };
     options.body = JSON.stringify(body);
   }
   return answer(await fetch(`/api/v1/${path}`, options));
+}
+
+export const post = (path, body) => send("POST", path, body);
+export const put = (path, body) => send("PUT", path, body);
+export const patch = (path, body) => send("PATCH", path, body);
+export const del = (path) => send("DELETE", path);
+
+/** Sends raw bytes or text (a labels file, an image); the answer is JSON. */
+export async function sendBytes(method, url, body, type = "application/octet-stream") {
+  return answer(await fetch(url, { method, body, headers: { "Content-Type": type } }));
 }
 
 /** Uploads a model file; `progress` gets a part of 1. XMLHttpRequest, since fetch tells nothing while it sends. */
@@ -48,14 +58,4 @@ export function upload(name, file, progress) {
     request.addEventListener("error", () => reject(new ApiError(0, { message: "the server is out of reach" })));
     request.send(file);
   });
-}
-
-/** Live events: handlers by name, `reset` when events were missed, `link` with true or false. */
-export function listen(handlers) {
-  const source = new EventSource("/api/v1/events");
-  source.addEventListener("open", () => handlers.link(true));
-  source.addEventListener("error", () => handlers.link(false));
-  for (const [name, handler] of Object.entries(handlers)) {
-    if (name !== "link") source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
-  }
 }

@@ -1,120 +1,58 @@
-// The page: loads everything once, then keeps it true with events. What is on the page is what the API said last.
-import { get, listen, post } from "./api.js";
-import { el } from "./dom.js";
-import { showBoards } from "./boards.js";
-import { showDeployments } from "./deployments.js";
-import { showInferences } from "./inferences.js";
-import { showModels, wireUpload } from "./models.js";
+// The frame of the page: which page is shown, the state of the link to the server, ages that grow.
+import { live, start, subscribe } from "./live.js";
+import { updateAges } from "./dom.js";
 
-const INFERENCES = 20;
-const state = { boards: new Map(), models: [], deployments: new Map(), inferences: [], attention: [], limits: {} };
-const part = (id) => document.getElementById(id);
+// Pages export show(container, parameters): draws into the container, returns a function that ends it.
+const pages = [
+  [/^\/$/, "overview", "Overview"],
+  [/^\/boards$/, "boards", "Boards"],
+  [/^\/boards\/([^/]+)$/, "board", "Board"],
+  [/^\/models$/, "models", "Models"],
+  [/^\/models\/([^/]+)(?:\/([^/]+))?$/, "model", "Model"],
+  [/^\/deployments$/, "deployments", "Deployments"],
+  [/^\/deployments\/([^/]+)$/, "deployment", "Deployment"],
+  [/^\/inferences\/([^/]+)$/, "inference", "Inference"],
+  [/^\/try(?:\/([^/]+))?$/, "try", "Try it"],
+];
 
-function say(text) {
-  part("upload-message").textContent = text;
-  part("upload-message").className = "bad";
-}
+const main = document.getElementById("main");
+let end = () => undefined;
+let turn = 0;
 
-const byName = (a, b) => a.name.localeCompare(b.name);
-
-function showAttention() {
-  part("attention").hidden = state.attention.length === 0;
-  part("attention").querySelector("ul").replaceChildren(...state.attention.map((item) =>
-    el("li", {}, el("span", { class: `state ${item.severity === "error" ? "bad" : "warn"}` }, item.subject), ` ${item.text} `,
-      item.action && el("span", { class: "faint" }, item.action))));
-}
-
-function showAll() {
-  const deployments = [...state.deployments.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
-  showBoards(part("boards"), [...state.boards.values()].sort(byName), say);
-  showModels(part("models"), state.models, deployments, say);
-  showDeployments(part("deployments"), deployments);
-  showInferences(part("inferences"), state.inferences);
-  showAttention();
-}
-
-// Many events may come at once: the page is drawn once a frame, and not while the person is at a button in it.
-let drawing = false;
-function draw() {
-  if (drawing) return;
-  drawing = true;
-  requestAnimationFrame(() => {
-    drawing = false;
-    const focused = document.activeElement?.closest(".card") && document.activeElement.textContent;
-    showAll();
-    if (focused) [...document.querySelectorAll(".card button")].find((button) => button.textContent === focused)?.focus();
-  });
-}
-
-async function all(path) {
-  const items = [];
-  for (let after = ""; after != null;) {
-    const page = await get(`${path}${path.includes("?") ? "&" : "?"}limit=100${after ? `&after=${encodeURIComponent(after)}` : ""}`);
-    items.push(...page.items);
-    after = page.next;
+function mark(path) {
+  for (const link of document.querySelectorAll("nav a")) {
+    const target = link.getAttribute("href").slice(1);
+    const current = target === "/" ? path === "/" : path === target || path.startsWith(`${target}/`);
+    if (current) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
-  return items;
 }
 
-const byId = (items) => new Map(items.map((item) => [item.id, item]));
-
-async function load() {
-  const [boards, models, deployments, inferences, attention, limits] = await Promise.all([
-    all("boards"), all("models"), get("deployments?limit=50"), get(`inferences?limit=${INFERENCES}`), get("attention"), get("limits"),
-  ]);
-  state.boards = byId(boards);
-  state.models = models.sort(byName);
-  state.inferences = inferences.items;
-  state.attention = attention.items;
-  state.limits = limits;
-  const live = deployments.items.filter((d) => !["retired", "cancelled"].includes(d.state));
-  state.deployments = byId(await Promise.all(live.map((d) => get(`deployments/${d.id}`))));
-  draw();
+async function route(focus) {
+  const path = location.hash.startsWith("#/") ? location.hash.slice(1) : "/";
+  const found = pages.map(([pattern, name, title]) => ({ match: path.match(pattern), name, title })).find((page) => page.match);
+  const mine = ++turn;
+  mark(path);
+  end();
+  end = () => undefined;
+  const page = found ?? { match: [], name: "missing", title: "Not found" };
+  const module = await import(`/pages/${page.name}.js`);
+  if (mine !== turn) return;
+  document.title = `${page.title} · Shoal`;
+  main.replaceChildren();
+  window.scrollTo(0, 0);
+  end = module.show(main, page.match.slice(1).map((part) => part && decodeURIComponent(part))) ?? (() => undefined);
+  if (focus) main.focus({ preventScroll: true });
 }
 
-async function reloadAttention() {
-  state.attention = (await get("attention")).items;
-  draw();
-}
-
-const refresh = () => load().catch(() => undefined);
-
-listen({
-  link(up) {
-    part("link").textContent = up ? "live" : "The server is out of reach; trying again.";
-    part("link").className = up ? "link" : "link bad";
-    if (up) refresh();
-  },
-  reset: refresh,
-  board(board) {
-    state.boards.set(board.id, board);
-    reloadAttention().catch(() => undefined);
-  },
-  deployment(deployment) {
-    state.deployments.set(deployment.id, deployment);
-    reloadAttention().catch(() => undefined);
-  },
-  inference(inference) {
-    state.inferences = [inference, ...state.inferences.filter((other) => other.id !== inference.id)].slice(0, INFERENCES);
-    draw();
-  },
-  model: refresh,
-  job: refresh,
+subscribe(["link"], () => {
+  const link = document.getElementById("link");
+  link.textContent = { true: "live", false: "The server is out of reach; trying again.", null: "connecting" }[live.link];
+  link.className = live.link === false ? "link bad" : "link";
+  document.body.classList.toggle("out-of-reach", live.link === false);
 });
 
-wireUpload(() => state.limits, refresh);
-
-part("enrol").addEventListener("click", async () => {
-  const box = part("code");
-  try {
-    const code = await post("enrolments", { accept: true });
-    box.replaceChildren(
-      el("p", {}, "Start the board with this line. The code is good once, until ", new Date(code.expires_at).toLocaleTimeString(), "."),
-      el("code", {}, code.command), code.warning && el("p", { class: "warn" }, code.warning));
-  } catch (error) {
-    box.replaceChildren(el("p", { class: "bad" }, error.message));
-  }
-  box.hidden = false;
-});
-
-setInterval(draw, 10000); // ages
+addEventListener("hashchange", () => location.hash.startsWith("#/") && route(true));
+start();
+route(false);
+setInterval(updateAges, 1000);

@@ -1,5 +1,6 @@
 // Deployments: states, and board by board what each holds.
-import { age, bytes, el, facts, fill, meter, short } from "./dom.js";
+import { age, bytes, el, facts, list, meter, short, state } from "../js/dom.js";
+import { live, subscribe } from "../js/live.js";
 
 const LOOK = { active: "good", degraded: "bad", failed: "bad", paused: "warn", planning: "warn", pushing: "warn", verifying: "warn" };
 
@@ -13,20 +14,19 @@ function part(board) {
 function card(deployment) {
   const last = deployment.events?.at(-1);
   return el("article", { class: "card" },
-    el("div", { class: "head" }, el("h3", {}, deployment.model),
-      el("span", { class: `state ${LOOK[deployment.state] ?? "faint"}` }, deployment.state)),
+    el("div", { class: "head" }, el("h2", {}, el("a", { href: `#/deployments/${deployment.id}` }, deployment.model)),
+      state(deployment.state, LOOK[deployment.state] ?? "faint")),
     facts(
       ["version", el("code", {}, short(deployment.version))],
-      ["since", last ? `${age(last.at)} ago${last.reason ? `, ${last.reason}` : ""}` : `${age(deployment.created_at)} ago`],
+      ["since", [age(last?.at ?? deployment.created_at), ` ago${last?.reason ? `, ${last.reason}` : ""}`]],
       ["error", deployment.error?.message],
       ["generation", deployment.generation || null],
       ...(deployment.boards ?? []).map(part)));
 }
 
-const OVER = new Set(["retired", "cancelled", "failed"]);
-
-export function showDeployments(container, deployments) {
-  const live = deployments.filter((d) => !OVER.has(d.state));
-  const failed = deployments.filter((d) => d.state === "failed").slice(0, 3);
-  fill(container, [...live, ...failed].map(card), "Nothing is deployed. Press “Deploy” at a model.");
+export function show(container) {
+  const cards = el("div", { class: "rows" });
+  container.append(el("h1", {}, "Deployments"), cards);
+  const draw = list(cards, { render: card, empty: "Nothing is deployed. Press “Deploy” at a model." });
+  return subscribe(["deployments"], () => draw([...live.deployments.values()].sort((a, b) => (a.id < b.id ? 1 : -1))));
 }
