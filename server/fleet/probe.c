@@ -75,8 +75,8 @@ struct probe_result probe_result(const struct probe *probe)
     }
     double b = (n * sxt - sx * st) / (n * sxx - sx * sx);
     double a = (st - b * sx) / n;
-    if (b < 1e-9) /* faster than can be told: 1 TB/s */
-        b = 1e-9;
+    if (b < 1e-6) /* noise, or faster than can be told: 1 GB/s */
+        b = 1e-6;
     if (a < 0)
         a = 0;
     return (struct probe_result){.latency_s = a, .bandwidth_kb_per_s = 1 / b, .delay_s_per_kb = a / 4};

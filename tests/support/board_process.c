@@ -96,7 +96,7 @@ void board_process_discard(struct board_process *b)
 int board_process_end(struct board_process *b)
 {
     int status = 0;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 3000; i++) {
         if (waitpid(b->pid, &status, WNOHANG) == b->pid) {
             b->pid = 0;
             return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);

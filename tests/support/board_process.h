@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-enum { BOARD_ARGUMENTS_MAX = 24, BOARD_WAIT_MS = 8000 };
+enum { BOARD_ARGUMENTS_MAX = 24, BOARD_WAIT_MS = 30000 };
 
 /* A board's process and what it wrote. */
 struct board_process {

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { LOGGED_MAX = 64, WAIT_MS = 8000 };
+enum { LOGGED_MAX = 64, WAIT_MS = 30000 };
 
 /* A server and what its owner saw. */
 struct server {

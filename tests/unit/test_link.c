@@ -489,7 +489,7 @@ static void silence_makes_stale_then_offline(void **state)
     (void)state;
     struct server s;
     struct peer p;
-    struct link_options options = {.stale_ms = 100, .offline_ms = 600};
+    struct link_options options = {.stale_ms = 200, .offline_ms = 2000};
     server_start(&s, &options);
     peer_enrolled(&p, &s, "silent");
     peer_up(&p);
@@ -501,7 +501,7 @@ static void silence_makes_stale_then_offline(void **state)
     server_await(&s, &s.stales, 2);
     server_await(&s, &s.downs, 1);
     assert_int_equal(STATUS_OFFLINE, s.down_status);
-    assert_string_equal("no byte for 600 ms", s.down_reason);
+    assert_string_equal("no byte for 2000 ms", s.down_reason);
     host_link_close(&p.link);
     peer_stop(&p);
     server_stop(&s);
@@ -685,7 +685,7 @@ static void slow_handshakes_hold_their_places_no_longer_than_the_deadline(void *
     uint64_t from = clock_monotonic_us();
     peer_enrolled(&p, &s, "patient"); /* behind all of them: three rounds */
     uint64_t took = clock_monotonic_us() - from;
-    assert_true(took > 600000 && took < 5000000);
+    assert_true(took > 600000 && took < 20000000);
     server_await_failure(&s, STATUS_DEADLINE, "not done in time");
     peer_up(&p);
     server_await(&s, &s.ups, 1);
@@ -703,7 +703,7 @@ static void certified_peer_that_says_nothing_is_closed(void **state)
     struct server s;
     struct peer p;
     struct error error;
-    struct link_options options = {.first_frame_ms = 100};
+    struct link_options options = {.first_frame_ms = 1000};
     server_start(&s, &options);
     peer_enrolled(&p, &s, "mute");
     assert_int_equal(0, peer_open(&p, &error));
