@@ -15,8 +15,11 @@ static const char *text(const json_t *object, const char *key)
 static void print_board(const json_t *board)
 {
     double rating = json_number_value(json_object_get(json_object_get(board, "rating"), "rating_kb_per_s"));
-    (void)printf("%-20s %s  %-9s %-8s %8.0f KB/s%s%s\n", text(board, "name"), text(board, "id"),
-                 text(board, "state"), text(board, "link"), rating,
+    char rated[32] = "not measured";
+    if (rating > 0)
+        (void)snprintf(rated, sizeof rated, "%7.0f KB/s", rating);
+    (void)printf("%-20s %s  %-9s %-8s %s%s%s\n", text(board, "name"), text(board, "id"), text(board, "state"),
+                 text(board, "link"), rated,
                  json_is_true(json_object_get(board, "drained")) ? "  drained" : "",
                  json_is_true(json_object_get(board, "safe_to_unplug")) ? ", safe to unplug" : "");
 }

@@ -121,6 +121,9 @@ static int connect_any(struct talk *talk)
     for (const struct addrinfo *at = list; at && failure; at = at->ai_next)
         failure = connect_one(talk, at);
     freeaddrinfo(list);
+    if (failure == ECONNREFUSED)
+        return lost(talk,
+                    "nothing listens there; --url or SHOAL_URL names the server, `make run` starts one");
     return failure ? lost(talk, strerror(failure)) : 0;
 }
 

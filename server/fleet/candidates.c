@@ -108,7 +108,9 @@ int fleet_plan_boards(struct fleet *fleet, sqlite3 *db, const json_t *only, stru
         *n = *n > CONDUCT_PARTIES_MAX ? CONDUCT_PARTIES_MAX : *n;
     }
     if (status == 0 && *n == 0)
-        status = error_set(error, STATUS_TOO_FEW_BOARDS, "no board is accepted, online and not drained");
+        status = error_set(error, STATUS_TOO_FEW_BOARDS,
+                           "no board is accepted, online and not drained (`shoal board` lists them, "
+                           "`shoal enrol` gives a code for a new one)");
     if (status < 0) {
         free(list);
         return status;

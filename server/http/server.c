@@ -76,9 +76,11 @@ static int admit(struct http_exchange *exchange, const char *method, const char 
     char allow[64];
     exchange->request.route = http_route_find(&server->config, exchange, method, url, &why, allow);
     if (!exchange->request.route) {
-        if (why == STATUS_METHOD_NOT_ALLOWED)
+        bool other = why == STATUS_METHOD_NOT_ALLOWED;
+        if (other)
             http_set_header(exchange, "Allow", allow);
-        http_fail_status(exchange, why, "%s %s: %s", method, url, status_text(why));
+        http_fail_status(exchange, why, "%s %s: %s%s%s", method, url, status_text(why),
+                         other ? "; it takes " : "", other ? allow : "");
         return why;
     }
     status = http_check_content_type(exchange);
