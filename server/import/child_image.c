@@ -25,6 +25,13 @@ static int check_claims(int width, int height, struct error *error)
     return status;
 }
 
+/* stb knows no reason for some damage. */
+static const char *reason(void)
+{
+    const char *text = stbi_failure_reason();
+    return text && *text ? text : "the file is damaged";
+}
+
 int import_child_image(const unsigned char *input, size_t size, const char *unused, unsigned char **answer,
                        size_t *answer_size, struct error *error)
 {
@@ -35,15 +42,13 @@ int import_child_image(const unsigned char *input, size_t size, const char *unus
     if (memcmp(input, "\x89PNG", 4) != 0 && memcmp(input, "\xff\xd8\xff", 3) != 0)
         return error_set(error, STATUS_IMAGE_MALFORMED, "the file is neither PNG nor JPEG");
     if (!stbi_info_from_memory(input, (int)size, &width, &height, &channels))
-        return error_set(error, STATUS_IMAGE_MALFORMED, "the image's header cannot be read: %s",
-                         stbi_failure_reason());
+        return error_set(error, STATUS_IMAGE_MALFORMED, "the image's header cannot be read: %s", reason());
     int status = check_claims(width, height, error);
     if (status)
         return status;
     unsigned char *rgb = stbi_load_from_memory(input, (int)size, &width, &height, &channels, 3);
     if (!rgb)
-        return error_set(error, STATUS_IMAGE_MALFORMED, "the image cannot be decoded: %s",
-                         stbi_failure_reason());
+        return error_set(error, STATUS_IMAGE_MALFORMED, "the image cannot be decoded: %s", reason());
     size_t bytes = (size_t)width * (size_t)height * 3;
     *answer = malloc(IMAGE_HEADER_BYTES + bytes);
     if (*answer) {
