@@ -1,44 +1,131 @@
 #!/usr/bin/env bash
-# The README's commands, as written: every sh block but the two with the make targets and the placeholders is run
-# against a server and three boards of the test's own; only the server's address is replaced, and curl fails on an
-# HTTP error.
+# What the README and docs/ tell a user to type, as written. Every block with curl or shoal lines is run against a server
+# and three boards of the test's own, with only addresses and capital-letter placeholders replaced, and curl failing on
+# an HTTP error; what comes out is looked at. Targets, programs and files that the pages name must exist.
 # timeout: 180
 . tests/support/lib.sh
+pages="README.md docs/*.md"
 
-# Blocks into $work/block.N; prints how many.
+# The sh blocks of a page into $work/block.N; prints how many.
 blocks() {
     awk -v to="$work/block." '
+        FNR == 1 { inside = 0 }
         /^```sh$/ { inside = 1; n++; next }
-        /^```$/ { inside = 0; next }
+        /^```/ { inside = 0; next }
         inside { print > (to n) }
-        END { print n + 0 }' README.md
+        END { print n + 0 }' "$@"
+}
+# A page's words in backquotes and in sh blocks, a line each.
+quoted() {
+    # shellcheck disable=SC2086 # a list of pages
+    { grep -hoE '`[^`]+`' $pages | tr -d '`' && cat "$work"/block.*; } | sed 's/  *#.*//'
 }
 
 start_server || finish
 for name in b1 b2 b3; do start_board "$name"; done
 wait_for 30 boards_online 3 || { fail boards_come_online; finish; }
-mkdir "$work/home" "$work/home/data"
-ln -s "$PWD/$B" "$work/home/build"
-"$B/demo_model" "$work/home/data/demo.tflite"
+home=$work/home
+mkdir "$home" "$home/data"
+ln -s "$PWD/$B" "$home/build"
+"$B/demo_model" "$home/data/demo.tflite"
+# 4 by 4 pixels, RGB.
+base64 -d >"$home/cat.png" <<'PNG'
+iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAJ0lEQVR42g2IwQ0AAAxEjNgRjWiE
+nocIgOPEaDnwagc9U/Jgaz3FA+VDFoEQMncrAAAAAElFTkSuQmCC
+PNG
 
+# As in a user's shell, except that failures end it. What a block prints goes to $work/block.N.out.
 run_block() { # FILE
     (
-        cd "$work/home" || exit 1
+        cd "$home" || exit 1
         # shellcheck disable=SC2016 # expanded by the inner shell
         sed "s/127\.0\.0\.1:8080/$LISTEN/g" "$1" |
-            bash -euo pipefail -c 'curl() { command curl --fail-with-body "$@"; }; set -x; eval "$(cat)"'
-    )
+            bash -euo pipefail -c 'curl() { command curl --fail-with-body "$@"; }; set -x; eval "$(cat)"' >"$1.out"
+    ) || { tail -n 5 "$1.out" && return 1; }
 }
 
-n=$(blocks) ran=0
+# A server and a board by hand: what stays in the foreground is started beside the test, the rest is run in between.
+by_hand() { # FILE
+    local line url address code said
+    while IFS= read -r line; do
+        line=$(sed "s#DIR#$work/hand#; s#BOARD_$work/hand#$work/kitchen#; s#CODE#${code:-none}#; s# *\#.*##
+            s#127.0.0.1:8080#127.0.0.1:0#; s#--server [0-9.:]*#--server ${address:-none}#; s#127.0.0.1:8443#127.0.0.1:0#" <<<"$line")
+        line="$B/${line#build/}"
+        case $line in
+        *"shoal serve "*)
+            # shellcheck disable=SC2086 # words of the line
+            start hand_server $line
+            wait_for 20 grep -q '^Shoal is at' "$work/hand_server.out" || return 1
+            url=$(sed -n 's#^Shoal is at \(http://[^/]*\)/.*#\1#p' "$work/hand_server.out")
+            address=$(sed -n 's#.*(boards connect to \(.*\))#\1#p' "$work/hand_server.out")
+            ;;
+        *"shoal-board "*)
+            # shellcheck disable=SC2086
+            start kitchen $line
+            wait_for 20 hand_shows pending "$url" || return 1
+            ;;
+        *)
+            # shellcheck disable=SC2086
+            said=$(SHOAL_URL=$url $line 2>>"$work/hand.log") || return 1
+            case $line in *" enrol"*) code=$said ;; esac
+            ;;
+        esac
+    done <"$1"
+    wait_for 20 hand_shows accepted "$url"
+}
+hand_shows() { "$B/shoal" board --url "$2" | grep -E "^kitchen .*$1 +online"; }
+
+# shellcheck disable=SC2086 # a list of pages
+n=$(blocks $pages) ran=0
 for ((i = 1; i <= n; i++)); do
     block=$work/block.$i
-    if grep -qE '^make |--state [A-Z]' "$block"; then
-        ! grep -q curl "$block" || fail "readme_block_${i}_is_left_out_but_has_curl"
-        continue
-    fi
+    grep -qE 'curl|build/' "$block" || continue
     ran=$((ran + $(grep -c 'curl -' "$block")))
-    check "readme_block_${i}_works_as_written" run_block "$block"
+    case $(cat "$block") in
+    *DIR*) check "readme_block_${i}_works_by_hand" by_hand "$block" ;;
+    *) check "readme_block_${i}_works_as_written" run_block "$block" ;;
+    esac
 done
-check_equal readme_has_no_curl_line_outside_of_what_was_run "$ran" "$(grep -c 'curl -' README.md)"
+# shellcheck disable=SC2086
+check_equal readme_has_no_curl_line_outside_of_what_was_run "$ran" "$(cat $pages | grep -c 'curl -')"
+
+# What came out.
+cat "$work"/block.*.out >"$work/all.out" 2>/dev/null
+tr '\n' ' ' <"$work/all.out" >"$work/all.line"
+said() { check "readme_$1" grep -qE "$2" "$work/all.line"; }
+said upload_names_version_and_job '"version":"[0-9a-f]{64}","job":"[0-9A-Z]{26}"'
+said dry_run_uses_the_boards '"boards_used": 3, +"latency_ms": [0-9.]+, +"peak_bytes_max": [1-9][0-9]+'
+said deployment_becomes_active ' active '
+said metadata_has_the_input '"datatype":"INT8","shape":\[1,48,48,3\]'
+said labels_are_kept 'class 9'
+said picture_gets_a_label '"labels":\[\{"index":[0-9],"label":"class [0-9]","score":[0-9.e-]+\}'
+said inferences_tell_where_time_went '"name":"b3","computing_ms":[0-9.]+,"waiting_ms":[0-9.]+,"moving_ms"'
+said inspect_counts_macs '6323648 MACs'
+said plan_predicts 'predicted latency [0-9.]+ ms'
+said deploy_says_where 'is active, generation 1, on b1, b2, b3'
+said status_lists 'board +b3 +accepted +online'
+said enrol_gives_a_code '([0-9A-Z]{6}-){6}[0-9A-Z]{6}'
+check_equal readme_inference_answers_ten_bytes "$(wc -c <"$home/output.bin")" 10
+check readme_inference_equals_the_reference cmp "$home/output.bin" "$home/whole.bin"
+
+# What is only named. A pattern with * must match something.
+gone=""
+for target in $(quoted | grep -oE '\bmake [a-z][a-z/_-]*' | sed 's/make //' | sort -u); do
+    case $target in
+    build/tests/*) [ -e "tests/unit/${target##*/}.c" ] || gone+=" make:$target" ;;
+    *) grep -qE "^$target:" Makefile || gone+=" make:$target" ;;
+    esac
+done
+for path in $(quoted | grep -oE '(^|[^a-z/])(\.ci|tests|server|shared|firmware|scripts|web|migrations)/[][A-Za-z0-9_./*-]*' | sed 's/^[^.a-z]//' | sort -u); do
+    compgen -G "$path" >/dev/null || gone+=" $path"
+done
+# shellcheck disable=SC2013 # no spaces
+for page in $(grep -hoE '\]\([a-z][^):]*\)' README.md | tr -d '()]'); do
+    [ -e "$page" ] || gone+=" $page"
+done
+check_equal readme_and_docs_name_nothing_that_is_gone "$gone" ""
+commands=$("$B/shoal" help | awk '/^  [a-z]+ / {print $1}')
+for command in $(quoted | grep -oE '\bshoal [a-z]+' | sed 's/shoal //' | sort -u); do
+    grep -qx "$command" <<<"$commands help" || [ "$command" = help ] || fail "shoal_has_the_command_$command"
+done
 finish
