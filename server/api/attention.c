@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CERTIFICATE_DAYS = 14, DRIFT_INFERENCES = 20, DRIFT_TIMES = 3, DRIFT_LEAST_MS = 20 };
 static const int64_t hour_ms = 3600 * 1000, day_ms = 24 * 3600 * 1000;
 
 /* Where an item comes from: a row with its name and since when. */
@@ -35,10 +36,29 @@ static const char *text_of(const json_t *row, const char *key)
     return text ? text : "";
 }
 
+/* Certificates are renewed over the link at half-life (45 days): one that is about to end was not. */
+static void add_certificate(json_t *items, const json_t *board)
+{
+    char until[32], text[128];
+    if (strcmp(text_of(board, "state"), "accepted") != 0)
+        return;
+    clock_rfc3339(clock_wall_ms() + CERTIFICATE_DAYS * day_ms, until);
+    const char *ends = text_of(board, "certificate_until_at");
+    if (!*ends || strcmp(ends, until) > 0) /* RFC 3339 in UTC sorts as text */
+        return;
+    clock_rfc3339(clock_wall_ms(), until);
+    bool ended = strcmp(ends, until) <= 0;
+    (void)snprintf(text, sizeof text, "has a certificate that %s on %.10s", ended ? "ended" : "ends", ends);
+    add(items, ended ? "error" : "warning", &(struct subject){"board", board, "name", "last_seen_at"}, text,
+        ended ? "enrol it again with a new code"
+              : "let it connect before then, it renews by itself; else enrol it again with a new code");
+}
+
 static void add_board(struct app *app, json_t *items, const json_t *board)
 {
     const char *state = text_of(board, "state"), *link = text_of(board, "link");
     char text[256];
+    add_certificate(items, board);
     if (strcmp(state, "pending") == 0)
         add(items, "warning", &(struct subject){"board", board, "name", "created_at"},
             "asks to join the fleet", "accept it, or revoke it when you do not know it");
@@ -83,6 +103,53 @@ static void add_deployments(sqlite3 *db, json_t *items)
             failed ? "see the reason, change what it names, deploy again"
                    : "bring the board back, or replan from the boards that are online");
     }
+    json_decref(rows);
+}
+
+/* The median latency of a deployment's last inferences within the hour, or 0 when there are too few. */
+static double median_ms(sqlite3 *telemetry, const char *deployment, const char *generation)
+{
+    json_t *row = NULL;
+    (void)db_row(telemetry, NULL, &row,
+                 "WITH last AS (SELECT latency_us, state FROM inference WHERE deployment = ?1 AND generation "
+                 "= CAST(?2 AS INTEGER) AND begun_at > ?3 ORDER BY id DESC LIMIT 50), done AS (SELECT "
+                 "latency_us, row_number() OVER (ORDER BY latency_us) AS k, count(*) OVER () AS n FROM last "
+                 "WHERE state = 'done') SELECT min(latency_us) / 1000.0 AS ms FROM done WHERE k * 2 >= n AND "
+                 "n >= ?4",
+                 "ssii", deployment, generation, clock_wall_ms() - hour_ms, (int64_t)DRIFT_INFERENCES);
+    double ms = json_number_value(json_object_get(row, "ms"));
+    json_decref(row);
+    return ms;
+}
+
+/* Drift: a deployment is far slower than its plan predicted from what was measured of the boards. */
+static void add_drift(struct app *app, sqlite3 *db, json_t *items)
+{
+    json_t *row,
+        *rows = db_rows(db, NULL,
+                        "SELECT deployment.id, model, active_at, CAST(deployment.generation AS TEXT) AS "
+                        "generation, json_extract(plan_json, '$.latency_ms') AS predicted FROM deployment "
+                        "JOIN generation ON generation.deployment = deployment.id AND generation.generation "
+                        "= deployment.generation JOIN plan ON plan.hash = generation.plan WHERE state = "
+                        "'active' ORDER BY deployment.id DESC LIMIT 100",
+                        "");
+    sqlite3 *telemetry = store_telemetry_reader(app->store);
+    size_t i;
+    char text[200];
+    json_array_foreach(rows, i, row)
+    {
+        double predicted = json_number_value(json_object_get(row, "predicted"));
+        double measured =
+            telemetry ? median_ms(telemetry, text_of(row, "id"), text_of(row, "generation")) : 0;
+        if (measured < DRIFT_TIMES * predicted || measured - predicted < DRIFT_LEAST_MS)
+            continue;
+        (void)snprintf(text, sizeof text,
+                       "takes %.1f ms an inference (median of the last), predicted were %.1f ms", measured,
+                       predicted);
+        add(items, "warning", &(struct subject){"deployment", row, "model", "active_at"}, text,
+            "measure the boards again, then replan; see at its page which board is slow");
+    }
+    store_telemetry_reader_done(app->store, telemetry);
     json_decref(rows);
 }
 
@@ -132,6 +199,7 @@ int api_attention(struct http_exchange *x)
     json_t *items = json_array();
     add_deployments(db, items);
     add_boards(api_app(x), db, items);
+    add_drift(api_app(x), db, items);
     add_attempts(db, items);
     add_jobs(db, items);
     api_done(x, db);

@@ -174,3 +174,23 @@ int api_board_log(struct http_exchange *x)
     store_telemetry_reader_done(api_app(x)->store, db);
     return api_answer(x, api_list(rows, limit, "id"), &error);
 }
+
+int api_board_states(struct http_exchange *x)
+{
+    struct error error;
+    error_clear(&error);
+    char id[FLEET_ID_BYTES];
+    int64_t limit;
+    const char *after;
+    if (!api_page(x, &limit, &after) || !resolve(x, id))
+        return 0;
+    sqlite3 *db = store_telemetry_reader(api_app(x)->store);
+    json_t *rows = db ? db_rows(db, &error,
+                                "SELECT CAST(rowid AS TEXT) AS id, at, state, reason FROM board_state WHERE "
+                                "board = ?1 AND (?2 IS NULL OR rowid < CAST(?2 AS INTEGER)) ORDER BY rowid "
+                                "DESC LIMIT ?3",
+                                "ssi", id, after, limit + 1)
+                      : NULL;
+    store_telemetry_reader_done(api_app(x)->store, db);
+    return api_answer(x, api_list(rows, limit, "id"), &error);
+}

@@ -69,6 +69,8 @@ static const struct http_route routes[] = {
     WRITE("DELETE", "/api/v1/boards/{id}", ADMIN, HTTP_BODY_NONE, 0, api_board_delete, NULL, "removed",
           "forgets a board; 409 while it is used"),
     READ("/api/v1/boards/{id}/log", HTTP_INLINE, api_board_log, "list", "what the board said"),
+    READ("/api/v1/boards/{id}/states", HTTP_INLINE, api_board_states, "list",
+         "the time line of a board's link, newest first"),
     WRITE("POST", "/api/v1/boards/{id}/{act}", OPERATOR, HTTP_BODY_NONE, 0, api_board_act, NULL, "board",
           "accept, revoke, probe, drain, undrain, identify, reboot"),
 
@@ -83,6 +85,8 @@ static const struct http_route routes[] = {
     READ("/api/v1/inferences", HTTP_INLINE, api_inferences, "list",
          "history, newest first; ?deployment, ?model"),
     READ("/api/v1/inferences/{id}", HTTP_WORKER, api_inference, "inference", "an inference with its time line"),
+    READ("/api/v1/load", HTTP_WORKER, api_load, "load",
+         "inferences per second and latency of the last minutes; ?minutes, ?points"),
     READ("/api/v1/attention", HTTP_INLINE, api_attention, "list", "what needs a person"),
     READ("/api/v1/events", HTTP_INLINE, api_events, "events", "server-sent events"),
     READ("/api/v1/limits", HTTP_INLINE, api_limits, "limits", "what the server accepts and keeps"),

@@ -32,6 +32,39 @@ static void overlay_progress(struct deploy *deploy, json_t *part, bool over)
     json_object_set_new(part, "stored_bytes", json_integer(done));
 }
 
+/* What the plan says of each board, so that what is measured can stand beside it. Parsed once. */
+static void add_plan(sqlite3 *db, json_t *json, const char *id, int64_t generation)
+{
+    json_t *plan = NULL, *row, *part;
+    (void)db_row(
+        db, NULL, &plan,
+        "SELECT generation.plan AS hash, generation.created_at, json_extract(plan_json, "
+        "'$.strategy') AS strategy, json_extract(plan_json, '$.shares') AS shares, "
+        "json_extract(plan_json, '$.latency_ms') AS latency_ms, json_extract(plan_json, "
+        "'$.bytes_moved') AS bytes_moved, json_extract(plan_json, '$.rounds') AS rounds FROM "
+        "generation JOIN plan ON plan.hash = generation.plan WHERE deployment = ? AND generation = ?",
+        "si", id, generation);
+    json_object_set_new(json, "plan", plan ? plan : json_null());
+    json_t *rows =
+        db_rows(db, NULL,
+                "SELECT key + 1 AS party, json_extract(value, '$.peak_bytes') AS peak_bytes, "
+                "json_extract(value, '$.arena_bytes') AS arena_bytes, json_extract(value, "
+                "'$.resident_bytes') AS resident_bytes, json_extract(value, '$.weight_bytes') AS "
+                "weight_bytes FROM generation JOIN plan ON plan.hash = generation.plan, json_each(plan_json, "
+                "'$.parties') WHERE deployment = ? AND generation = ?",
+                "si", id, generation);
+    size_t i, j;
+    json_array_foreach(rows, i, row)
+    {
+        json_array_foreach(json_object_get(json, "boards"), j, part)
+        {
+            if (json_equal(json_object_get(part, "party"), json_object_get(row, "party")))
+                json_object_update(part, row);
+        }
+    }
+    json_decref(rows);
+}
+
 json_t *deploy_json(struct deploy *deploy, sqlite3 *db, const char *id, struct error *error)
 {
     char sql[512];
@@ -53,16 +86,12 @@ json_t *deploy_json(struct deploy *deploy, sqlite3 *db, const char *id, struct e
         "SELECT at, state, generation, reason, actor FROM deployment_event WHERE deployment = ? ORDER BY "
         "at, rowid",
         "s", id);
-    json_t *plan = NULL;
-    (void)db_row(db, NULL, &plan,
-                 "SELECT plan AS hash, created_at FROM generation WHERE deployment = ? AND generation = ?",
-                 "si", id, generation);
     bool over = !json_is_null(json_object_get(json, "ended_at"));
     size_t i;
     json_array_foreach(parts, i, part) overlay_progress(deploy, part, over);
     json_object_set_new(json, "boards", parts ? parts : json_array());
     json_object_set_new(json, "events", events ? events : json_array());
-    json_object_set_new(json, "plan", plan ? plan : json_null());
+    add_plan(db, json, id, generation);
     return json;
 }
 

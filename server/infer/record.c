@@ -13,8 +13,8 @@ static json_t *segments_json(const struct graph *graph, const struct conduct_tim
         const struct conduct_times *t = &times[i];
         const char *layer = t->layer < graph->n_ops ? graph->ops[t->layer].name : "";
         json_array_append_new(list,
-                              json_pack("{s:s, s:f, s:f, s:f, s:f}", "layer", layer, "start_ms",
-                                        t->start_us / 1e3, "computing_ms", t->computing_us / 1e3,
+                              json_pack("{s:i, s:s, s:f, s:f, s:f, s:f}", "op", (int)t->layer, "layer", layer,
+                                        "start_ms", t->start_us / 1e3, "computing_ms", t->computing_us / 1e3,
                                         "waiting_ms", t->waiting_us / 1e3, "moving_ms", t->moving_us / 1e3));
     }
     return list;

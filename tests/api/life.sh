@@ -61,6 +61,19 @@ check_equal inference_has_a_time_line "$STATUS $(field '.timeline | length') $(f
 check_match inference_has_segments "$(field '.timeline[0].segments | length')" '^[1-9]'
 history_has_it() { curl -sS "$URL/api/v1/inferences?deployment=$deployment" | grep -q "$inference"; }
 check history_lists_it wait_for 5 history_has_it
+segments_name_the_operator() { # each by its index, in the order in which the board did them
+    jq -e 'all(.timeline[]; [.segments[].op] as $ops | ($ops | length) > 0 and ($ops | sort) == $ops)' "$work/body"
+}
+api GET "/api/v1/inferences/$inference"
+check segments_name_the_operator segments_name_the_operator
+api GET "/api/v1/load?minutes=5&points=30"
+check_equal load_counts_what_was_answered "$STATUS $(field '.done >= 2 and .p50_ms > 0 and .p99_ms >= .p50_ms and .per_second == .done / 300') $(field '([.points[].done] | add) == .done')" "200 true true"
+api GET "/api/v1/load?minutes=0"
+check_equal load_of_no_minutes_is_refused "$STATUS" 400
+api GET "/api/v1/deployments/$deployment"
+check_equal a_deployment_says_what_its_plan_predicts "$(field '.plan.latency_ms > 0 and ([.boards[].arena_bytes] | all(. > 0))')" true
+api GET /api/v1/boards/b1/states
+check_equal a_boards_time_line_begins_online "$STATUS $(field '.items[-1].state')" "200 online"
 
 signed() { od -An -v -td1 "$1" | tr -s ' \n' '\n\n' | sed '/^$/d' | jq -cs .; }
 api GET /v2/models/demo
