@@ -55,7 +55,7 @@ check_equal empty_upload_is_refused "$(status -X PUT "$URL/api/v1/models/none")"
 check_equal upload_as_a_form_is_refused "$(status -F file=@"$work/blank" "$URL/api/v1/models/form")" 415
 
 # Events: what happens is told, and a client that was away is told what it missed.
-(timeout 5 curl -sS -N "$URL/api/v1/events" >"$work/events" 2>/dev/null &)
+(timeout 60 curl -sS -N "$URL/api/v1/events" >"$work/events" 2>/dev/null &)
 wait_for 5 test -s "$work/events"
 "$B/demo_model" "$work/demo.tflite"
 check_equal upload_is_created "$(status -T "$work/demo.tflite" "$URL/api/v1/models/demo")" 201
