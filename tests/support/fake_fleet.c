@@ -80,7 +80,8 @@ static int on_frame(void *context, struct link *link, const struct wire_header *
     struct server *s = context;
     pthread_mutex_lock(&s->lock);
     s->frames++;
-    s->beats += header->type == WIRE_BEAT;
+    s->beats += header->type == WIRE_BEAT &&
+                (header->length == 0 || wire_decode_beat(payload, header->length, &s->beat) == 0);
     int status = s->frame_status;
     if (header->type == WIRE_BEAT && header->length == 0) {
         s->flood = 1000;

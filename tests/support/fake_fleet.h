@@ -34,6 +34,7 @@ struct server {
     pthread_t coordinator;
     uint8_t state; /* enum wire_state that WELCOME and CERT say */
     struct wire_hello hello;
+    struct wire_beat beat;
     int hellos, beats, probed;
     struct probe probe; /* runs when probe.running */
     struct link_options options;

@@ -48,6 +48,7 @@ static void board_enrols_says_what_it_has_and_ends_cleanly(void **state)
     assert_string_equal("arena", s.hello.regions[0].name);
     assert_int_equal(102400, s.hello.regions[0].bytes);
     server_await(&s, &s.beats, 2);
+    assert_true(s.beat.stack_high_water > 4096 && s.beat.stack_high_water < 1 << 20);
     board_process_stop(&b);
     server_await(&s, &s.downs, 1);
     assert_string_equal("closed by the board", s.down_reason);

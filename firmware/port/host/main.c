@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ enum {
     BACKOFF_MIN_MS = 200,
     BACKOFF_MAX_MS = 10000,
     RESIDENT_BYTES = 262144, /* RAM for resident weights, as a Teensy has beside its arena */
+    STACK_BYTES = 1 << 20,   /* of the thread that is the board */
     RENEW_IDLE_US = 100000   /* a board that may sleep for so long is idle enough to renew its certificate */
 };
 
@@ -40,7 +42,9 @@ struct host {
     struct host_identity identity;
     struct host_link_peer peer;
     struct host_link link;
-    struct host_arena arena, resident;
+    struct host_arena arena, resident, stack;
+    pthread_t thread;
+    int result; /* of run() */
     struct host_store store;
     bool code_tried; /* refused for good */
     bool welcomed;   /* on this connection */
@@ -152,6 +156,18 @@ static void hook_log(void *context, uint8_t level, const char *text)
              "board", "%s", text);
 }
 
+/* The stack was all zero at the start and grows down: the first byte that is not is as deep as it ever was.
+ */
+static uint32_t hook_stack_high_water(void *context)
+{
+    size_t at = 0;
+    (void)context;
+    while (at < host.stack.size && *(volatile uint8_t *)(host.stack.bytes + at) == 0) {
+        at++;
+    }
+    return (uint32_t)(host.stack.size - at);
+}
+
 /* The link changes with every connection; the board keeps one transport. */
 static int32_t transport_send(void *context, const uint8_t *bytes, uint32_t n)
 {
@@ -178,7 +194,8 @@ static int open_hardware(void)
     char path[640];
     snprintf(path, sizeof path, "%s/fragments", host.options.state);
     if (host_arena_open(&host.arena, host.options.ram_bytes) != 0 ||
-        host_arena_open(&host.resident, RESIDENT_BYTES) != 0) {
+        host_arena_open(&host.resident, RESIDENT_BYTES) != 0 ||
+        host_arena_open(&host.stack, STACK_BYTES) != 0) {
         return fail("--ram", strerror(errno));
     }
     if (host_store_open(&host.store, path, host.options.flash_bytes) != 0) {
@@ -199,6 +216,7 @@ static int open_board(void)
                   .renew = hook_renew,
                   .certificate = hook_certificate,
                   .welcome = hook_welcome,
+                  .stack_high_water = hook_stack_high_water,
                   .log = hook_log},
         .kind = WIRE_KIND_HOST,
         .name = host.options.name[0] != 0 ? host.options.name : host.identity.name,
@@ -210,8 +228,10 @@ static int open_board(void)
         .arena_bytes = (uint32_t)host.arena.size,
         .resident = host.resident.bytes,
         .resident_bytes = RESIDENT_BYTES,
-        .regions = {{"arena", (uint32_t)host.arena.size, 0}, {"weights", RESIDENT_BYTES, 0}},
-        .n_regions = 2,
+        .regions = {{"arena", (uint32_t)host.arena.size, 0},
+                    {"weights", RESIDENT_BYTES, 0},
+                    {"stack", STACK_BYTES, 0}},
+        .n_regions = 3,
     };
     int status = board_init(&board, &config);
     return status == 0 ? 0 : fail("board", status_text(status));
@@ -396,6 +416,36 @@ static int run(void)
     return 0;
 }
 
+static void *thread_main(void *context)
+{
+    (void)context;
+    host.result = run();
+    return NULL;
+}
+
+/* Runs the board on a stack of its own between guard pages, which is how its depth can be told. Signals go
+ * there. */
+static int run_on_its_stack(void)
+{
+    pthread_attr_t attributes;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_attr_init(&attributes);
+    int rc = pthread_attr_setstack(&attributes, host.stack.bytes, host.stack.size);
+    if (rc == 0) {
+        rc = pthread_create(&host.thread, &attributes, thread_main, NULL);
+    }
+    pthread_attr_destroy(&attributes);
+    if (rc != 0) {
+        return fail("the board's thread", strerror(rc));
+    }
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    pthread_join(host.thread, NULL);
+    return host.result;
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_handler = on_signal};
@@ -424,12 +474,13 @@ int main(int argc, char **argv)
         rc = open_board();
     }
     if (rc == 0) {
-        rc = run();
+        rc = run_on_its_stack();
         host_store_close(&host.store);
     }
     host_link_peer_free(&host.peer);
     host_identity_close(&host.identity);
     host_arena_close(&host.arena);
     host_arena_close(&host.resident);
+    host_arena_close(&host.stack);
     return rc == 0 ? 0 : 1;
 }
