@@ -59,9 +59,9 @@ check_equal upload_as_a_form_is_refused "$(status -F file=@"$work/blank" "$URL/a
 wait_for 5 test -s "$work/events"
 "$B/demo_model" "$work/demo.tflite"
 check_equal upload_is_created "$(status -T "$work/demo.tflite" "$URL/api/v1/models/demo")" 201
-wait_for 5 grep -q '^event: model' "$work/events"
+wait_for 20 grep -q '^event: model' "$work/events"
 check events_tell_of_models grep -q '^event: model' "$work/events"
-wait_for 5 grep -q '"state":"done"' "$work/events"
+wait_for 20 grep -q '"state":"done"' "$work/events"
 check events_tell_of_jobs grep -q '^event: job' "$work/events"
 last=$(sed -n 's/^id: //p' "$work/events" | tail -n 1)
 check_match events_resume "$(timeout 1 curl -sS -N -H "Last-Event-ID: $((last - 1))" "$URL/api/v1/events" | head -n 1)" "^id: $last"
