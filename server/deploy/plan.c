@@ -32,7 +32,8 @@ static int flash_in_use(sqlite3 *db, const char *board, const char *self, const 
 {
     return db_int(
         db, error, bytes,
-        "SELECT coalesce(sum(fragment_bytes), 0) FROM (SELECT DISTINCT part.fragment, part.fragment_bytes "
+        "SELECT coalesce(sum((fragment_bytes + 4095) / 4096 * 4096), 0) FROM (SELECT DISTINCT part.fragment, "
+        "part.fragment_bytes "
         "FROM part "
         "JOIN deployment ON deployment.id = part.deployment AND deployment.generation = part.generation "
         "WHERE "
@@ -262,6 +263,9 @@ static void planned(struct deploy *deploy, void *context)
             planning_failed(deploy, deployment, &job->error);
         } else {
             take_result(deployment, job);
+            if (json_is_true(json_object_get(deployment->request, "replace")))
+                deploy_retire_former(deploy, deployment); /* its flash is needed */
+            deploy_clean_boards(deploy);
             if (deploy_set_state(deploy, deployment, DEPLOY_PUSHING, "", NULL) >= 0)
                 deploy_push(deploy, deployment);
         }

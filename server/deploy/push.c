@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PUSH_BASE_MS = 60000, PUSH_BYTES_PER_S = 50000, VERIFY_BASE_MS = 60000 };
+enum { PUSH_BASE_MS = 60000, PUSH_BYTES_PER_S = 50000, VERIFY_BASE_MS = 60000, KEPT_MAX = 64 };
 
 /* A board's answer to a push, on its way from the coordinator thread. */
 struct pushed {
@@ -193,34 +193,62 @@ void deploy_board_down(struct deploy *deploy, const char *board)
 
 /* ---- what boards keep ---- */
 
+/* Flash that an image takes: boards store on erase blocks. */
+static int64_t on_flash(int64_t bytes)
+{
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+/* The fragments that a board is to keep: those of living deployments, then, while there is room, those of
+ * each model's last retired one, so that a rollback need not push. Returns how many. */
+static size_t kept_by(sqlite3 *db, const char *board, int64_t flash, uint8_t (*hashes)[WIRE_HASH_BYTES],
+                      size_t max)
+{
+    json_t *rows = db_rows(
+        db, NULL,
+        "SELECT part.fragment AS sha, max(part.fragment_bytes) AS bytes, min(deployment.ended_at IS NOT "
+        "NULL) AS over "
+        "FROM part JOIN deployment ON deployment.id = part.deployment AND deployment.generation = "
+        "part.generation WHERE part.board = ?1 AND part.fragment <> '' AND (deployment.ended_at IS NULL OR "
+        "deployment.id IN (SELECT id FROM deployment AS d WHERE d.model = deployment.model AND d.state = "
+        "'retired' ORDER BY d.ended_at DESC LIMIT 1)) GROUP BY part.fragment ORDER BY over",
+        "s", board);
+    size_t i, n = 0;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        int64_t bytes = on_flash(json_integer_value(json_object_get(row, "bytes")));
+        bool over = json_integer_value(json_object_get(row, "over")) != 0;
+        if ((over && bytes > flash) || n == max ||
+            !hash_from_hex(json_string_value(json_object_get(row, "sha")), hashes[n]))
+            continue;
+        flash -= bytes;
+        n++;
+    }
+    json_decref(rows);
+    return n;
+}
+
 void deploy_clean_boards(struct deploy *deploy)
 {
     sqlite3 *db = store_reader(deploy->store);
-    if (!db)
-        return;
-    json_t *boards = db_rows(db, NULL, "SELECT id FROM board WHERE state = 'accepted'", "");
-    size_t i, j;
-    json_t *row, *fragment;
+    json_t *boards =
+        db ? db_rows(db, NULL,
+                     "SELECT id, coalesce(json_extract(hello_json, '$.flash_bytes'), 0) AS flash "
+                     "FROM board WHERE state = 'accepted'",
+                     "")
+           : NULL;
+    size_t i;
+    json_t *row;
     json_array_foreach(boards, i, row)
     {
         const char *board = json_string_value(json_object_get(row, "id"));
-        json_t *keep = db_rows(
-            db, NULL,
-            "SELECT DISTINCT part.fragment AS sha FROM part JOIN deployment ON deployment.id = "
-            "part.deployment AND deployment.generation = part.generation WHERE part.board = ?1 AND "
-            "part.fragment <> '' AND (deployment.ended_at IS NULL OR deployment.id IN (SELECT id FROM "
-            "deployment AS d WHERE d.model = deployment.model AND d.state = 'retired' ORDER BY d.ended_at "
-            "DESC LIMIT 1))",
-            "s", board);
-        size_t n = json_array_size(keep);
-        uint8_t(*hashes)[WIRE_HASH_BYTES] = calloc(n + 1, sizeof *hashes);
-        bool ok = keep && hashes;
-        json_array_foreach(keep, j, fragment) ok =
-            ok && hash_from_hex(json_string_value(json_object_get(fragment, "sha")), hashes[j]);
-        if (ok && fleet_online(deploy->fleet, board))
-            (void)fleet_keep(deploy->fleet, board, (const uint8_t(*)[WIRE_HASH_BYTES])hashes, (uint32_t)n);
-        free(hashes);
-        json_decref(keep);
+        int64_t flash = json_integer_value(json_object_get(row, "flash"));
+        uint8_t hashes[KEPT_MAX][WIRE_HASH_BYTES];
+        if (!fleet_online(deploy->fleet, board))
+            continue;
+        size_t n = kept_by(db, board, flash, hashes, KEPT_MAX);
+        (void)fleet_keep(deploy->fleet, board, (const uint8_t(*)[WIRE_HASH_BYTES])hashes, (uint32_t)n);
     }
     json_decref(boards);
     store_reader_done(deploy->store, db);

@@ -22,7 +22,9 @@ static void fill(const struct member *member, struct plan_board *board)
     (void)snprintf(board->name, sizeof board->name, "%s", member->name);
     board->arena_bytes = region_bytes(&member->hello, "arena");
     board->weight_ram_bytes = region_bytes(&member->hello, "weights");
-    board->flash_bytes = member->hello.flash_bytes;
+    /* images begin on erase blocks, so one may take almost a block more than its size */
+    uint32_t block = member->hello.flash_erase_bytes, flash = member->hello.flash_bytes;
+    board->flash_bytes = flash > block ? flash - block : 0;
     if (member->hello.clock_hz)
         board->clock_hz = (double)member->hello.clock_hz;
     const struct fleet_rating *rating = &member->rating;

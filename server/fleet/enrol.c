@@ -53,6 +53,8 @@ static void attempt_done(int status, const struct error *error, void *context)
 void fleet_on_failure(void *context, const struct link_failure *failure)
 {
     struct fleet *fleet = context;
+    if (failure->status == STATUS_BUSY) /* the server is starting: the board comes again by itself */
+        return;
     LOG_WARN("fleet", "%s was turned away: %s", failure->address, failure->reason);
     struct attempt *attempt = calloc(1, sizeof *attempt);
     if (!attempt)
@@ -137,6 +139,7 @@ struct request {
     /* what the transaction decided */
     char board[FLEET_ID_BYTES];
     bool accept;
+    bool again; /* the same key with the same code: its certificate was lost on the way */
     enum member_state state;
 };
 
@@ -224,8 +227,13 @@ static int judge_code(sqlite3 *db, struct request *request, json_t **row, struct
         "s", sha);
     if (status != 1)
         return status < 0 ? status : refuse(request, STATUS_CODE_WRONG, "this server gave out no such code");
-    int64_t expires = json_integer_value(json_object_get(*row, "expires"));
-    if (json_integer_value(json_object_get(*row, "uses_left")) <= 0)
+    int64_t expires = json_integer_value(json_object_get(*row, "expires")), same = 0;
+    status = db_int(db, error, &same, "SELECT count(*) FROM board WHERE id = ? AND enrolment = ?", "ss",
+                    request->board, json_string_value(json_object_get(*row, "id")));
+    if (status < 0)
+        return status;
+    request->again = same > 0;
+    if (json_integer_value(json_object_get(*row, "uses_left")) <= 0 && !request->again)
         return refuse(request, STATUS_CODE_USED, "the code has been used");
     if (expires < clock_wall_ms())
         return refuse(request, STATUS_CODE_EXPIRED, "the code has expired");
@@ -288,9 +296,11 @@ static int enrol(sqlite3 *db, struct request *request, struct error *error)
             status = insert_board(db, request, code, &info, error);
         const char *sql = request->answer.status < 0
                               ? "UPDATE enrolment SET tries_left = tries_left - 1 WHERE id = ?"
-                              : "UPDATE enrolment SET uses_left = uses_left - 1 WHERE id = ?";
-        if (status >= 0)
+                              : "UPDATE enrolment SET uses_left = uses_left - ?2 WHERE id = ?1";
+        if (status >= 0 && request->answer.status < 0)
             status = (int)db_exec(db, error, sql, "s", id);
+        else if (status >= 0)
+            status = (int)db_exec(db, error, sql, "si", id, (int64_t)!request->again);
     }
     json_decref(code);
     return status;

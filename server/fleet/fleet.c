@@ -22,6 +22,14 @@ struct member *member_find(struct fleet *fleet, const char *id)
     return NULL;
 }
 
+struct member *member_get(struct fleet *fleet, const char *id)
+{
+    pthread_mutex_lock(&fleet->mutex);
+    struct member *member = member_find(fleet, id);
+    pthread_mutex_unlock(&fleet->mutex);
+    return member;
+}
+
 struct member *member_add(struct fleet *fleet, const char *id)
 {
     struct member *member = NULL;
@@ -326,7 +334,7 @@ static uint64_t on_timer(void *context, uint64_t now_us)
 {
     struct fleet *fleet = context;
     pthread_mutex_lock(&fleet->mutex);
-    bool ready = fleet->ready; /* the hooks are set before it, by another thread */
+    bool ready = fleet->ready;        /* the hooks are set before it, by another thread */
     int n_members = fleet->n_members; /* more may come, none goes */
     pthread_mutex_unlock(&fleet->mutex);
     uint64_t next = ready ? fleet->hooks.tick(fleet->hooks.context, now_us) : 100000;

@@ -190,7 +190,7 @@ struct tell {
 static void tell_call(void *context)
 {
     struct tell *tell = context;
-    struct member *member = member_find(tell->fleet, tell->id);
+    struct member *member = member_get(tell->fleet, tell->id);
     if (member && member->link) {
         struct wire_welcome welcome = {
             .version = WIRE_VERSION, .state = (uint8_t)member->state, .time_ms = (uint64_t)clock_wall_ms()};
@@ -348,7 +348,7 @@ struct order {
 static void order_call(void *context)
 {
     struct order *order = context;
-    struct member *member = member_find(order->fleet, order->id);
+    struct member *member = member_get(order->fleet, order->id);
     uint8_t payload[WIRE_PAYLOAD_MAX];
     if (member && member->link)
         (void)fleet_send(member, WIRE_DO, wire_encode_do(&order->what, payload), payload);

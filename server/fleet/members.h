@@ -96,6 +96,8 @@ struct fleet {
 /* The mutex is held, or the caller is on the coordinator thread and reads what only that writes. */
 struct member *member_find(struct fleet *fleet, const char *id);
 struct member *member_add(struct fleet *fleet, const char *id); /* NULL: the table is full */
+/* As member_find, taking the mutex: for calls on the coordinator thread. */
+struct member *member_get(struct fleet *fleet, const char *id);
 const char *member_state_name(enum member_state state);
 
 /* Publishes a board as the API shows it (reads the store; any thread but the coordinator: that posts through

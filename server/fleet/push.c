@@ -161,7 +161,7 @@ static void push_add(void *context)
 {
     struct push *push = context;
     struct fleet *fleet = push->fleet;
-    struct member *member = member_find(fleet, push->board);
+    struct member *member = member_get(fleet, push->board);
     if (!member || !member->link) {
         push->done(push->context, push->board, push->bytes->hash, STATUS_OFFLINE, "the board is offline", 0);
         bytes_release(fleet, push->bytes);
@@ -229,7 +229,7 @@ static bool kept(const struct keep *keep, const uint8_t *hash)
 static void keep_call(void *context)
 {
     struct keep *keep = context;
-    struct member *member = member_find(keep->fleet, keep->board);
+    struct member *member = member_get(keep->fleet, keep->board);
     for (int i = 0; member && member->link && i < member->hello.n_held; i++) {
         const uint8_t *hash = member->hello.held[i].hash;
         bool pushed = false;
