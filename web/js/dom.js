@@ -46,8 +46,9 @@ export function meter(part, label, tick) {
  */
 export function list(container, { key = (item) => item.id, render, empty, size = 60 }) {
   const rows = new Map();
-  const more = el("button", { type: "button", class: "more", onclick: () => { shown += size; draw(last); } }, "Show more");
-  const none = el("p", { class: "empty" }, empty);
+  const inTable = (element) => (container.tagName === "TBODY" ? el("tr", {}, el("td", { colspan: 99 }, element)) : element);
+  const more = inTable(el("button", { type: "button", class: "more", onclick: () => { shown += size; draw(last); } }, "Show more"));
+  const none = inTable(el("p", { class: "empty" }, empty));
   let shown = size;
   let last = [];
   function draw(items) {

@@ -81,6 +81,21 @@ export async function load() {
   change("boards", "deployments", "inferences", "limits");
 }
 
+// Beats change what a board says of its memory and temperature, but make no event: pages that show it ask now and then.
+// A board that says the same again stays the same object, so that nothing is drawn anew.
+const still = (board) => JSON.stringify({ ...board, uptime_ms: 0, activity: "" });
+
+export async function refreshBoards() {
+  const boards = await all("boards").catch(() => null);
+  if (!boards) return;
+  const before = live.boards;
+  live.boards = new Map(boards.map((board) => {
+    const known = before.get(board.id);
+    return [board.id, known && still(known) === still(board) ? known : board];
+  }));
+  if (live.boards.size !== before.size || boards.some((board) => live.boards.get(board.id) !== before.get(board.id))) change("boards");
+}
+
 // Many events may ask for the same list: it is fetched once they are quiet.
 const later = new Map();
 function soon(name, call) {

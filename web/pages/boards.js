@@ -1,63 +1,78 @@
-// Boards: one card each, with what the board said of itself and what was measured.
-import { post } from "../js/api.js";
-import { action, age, bytes, el, facts, list, meter, state } from "../js/dom.js";
-import { live, subscribe } from "../js/live.js";
+// Boards: one card each, those that need a person first, with what the board said of itself and what was measured.
+import { el, facts, list } from "../js/dom.js";
+import { acts, drained, flash, health, memory, partsOf, rating } from "../js/boardview.js";
+import { attempts, enrolPanel } from "../js/enrol.js";
+import { live, refreshBoards, subscribe } from "../js/live.js";
+import { boardLink, boardState, deploymentLink } from "../js/words.js";
 
-const LOOK = { online: "good", stale: "warn", offline: "bad" };
-
-function memory(board) {
-  return (board.hello?.regions ?? []).map((region) => {
-    if (region.name !== "arena") return [region.name, bytes(region.bytes)];
-    const used = board.arena_high_water_bytes ?? region.high_water_bytes;
-    const text = `${bytes(used)} of ${bytes(region.bytes)}`;
-    return ["arena, most used", el("span", {}, text, meter(used / region.bytes, `arena: ${text}`))];
-  });
-}
-
-function flash(board) {
-  const total = board.hello?.flash_bytes;
-  if (!total || board.flash_used_bytes == null) return [];
-  const text = `${bytes(board.flash_used_bytes)} of ${bytes(total)}`;
-  return [["flash", el("span", {}, text, meter(board.flash_used_bytes / total, `flash: ${text}`))]];
-}
+const REFRESH_MS = 10000;
 
 function card(board) {
-    const rating = board.rating;
   return el("article", { class: "card" },
-    el("div", { class: "head" }, el("h2", {}, el("a", { href: `#/boards/${board.id}` }, board.name)),
-      state(board.link, LOOK[board.link] ?? "bad")),
+    el("div", { class: "head" }, el("h2", {}, boardLink(board)), boardState(board)),
+    board.link !== "online" && board.reason && el("p", { class: "faint" }, board.reason),
+    drained(board),
     facts(
-      ["state", board.state === "accepted" ? null : board.state],
-      ["since", board.since_at ? [age(board.since_at), ` ago${board.reason ? `, ${board.reason}` : ""}`] : "never seen"],
       ["kind", board.hello ? `${board.hello.kind}, ${Math.round(board.hello.clock_hz / 1e6)} MHz` : board.kind],
-      ...memory(board), ...flash(board),
-      ["rating", rating ? `${rating.rating_kb_per_s.toFixed(1)} KB/s` : "not measured yet"],
-      ["link", rating ? `${Math.round(rating.bandwidth_kb_per_s)} KB/s, ${rating.message_latency_ms.toFixed(2)} ms a message` : null],
-      ["drained", board.drained ? "yes: new plans leave it out" : null]),
-    el("div", { class: "actions" },
-      board.state === "pending" && action("Accept", () => post(`boards/${board.id}/accept`)),
-      board.state === "accepted" && board.link === "online" && action("Measure", () => post(`boards/${board.id}/probe`))));
+      ...rating(board), ...health(board),
+      ["holds parts of", partsOf(board).map(({ deployment }, i) => [i > 0 && ", ", deploymentLink(deployment)])]),
+    el("div", { class: "gauges" }, memory(board), flash(board)),
+    el("div", { class: "actions" }, acts(board, false)));
 }
 
-function enrol(box) {
-  return action("Enrol a board", async () => {
-    const code = await post("enrolments", { accept: true });
-    box.replaceChildren(
-      el("p", {}, "Start the board with this line. The code is good once, until ", new Date(code.expires_at).toLocaleTimeString(), "."),
-      el("code", {}, code.command), code.warning && el("p", { class: "warn" }, code.warning));
-    box.hidden = false;
-  });
-}
+const GROUPS = [
+  ["all", () => true],
+  ["online", (board) => board.state === "accepted" && board.link === "online"],
+  ["not reached", (board) => board.state === "accepted" && board.link !== "online"],
+  ["asking to join", (board) => board.state === "pending"],
+  ["drained", (board) => board.drained],
+  ["revoked", (board) => board.state === "revoked"],
+];
 
-const byName = (a, b) => a.name.localeCompare(b.name);
+/** Who needs a person stands first: asking to join, in use and not reached, not reached; then by name. */
+function urgency(board) {
+  if (board.state === "pending") return 0;
+  if (board.state === "revoked") return 4;
+  if (board.link === "online") return 3;
+  return board.in_use ? 1 : 2;
+}
+const byUrgency = (a, b) => urgency(a) - urgency(b) || a.name.localeCompare(b.name, "en", { numeric: true });
+
+const text = (board) => [board.name, board.id, board.location, board.kind, board.address, ...(board.tags ?? [])].join(" ").toLowerCase();
 
 export function show(container) {
-  const box = el("div", { class: "note", hidden: true });
+  const filter = el("input", { type: "search", placeholder: "name, place, tag, kind", "aria-label": "Filter boards", oninput: () => draw() });
+  const group = el("select", { "aria-label": "Which boards", onchange: () => draw() });
+  const count = el("span", { class: "faint", role: "status" });
   const cards = el("div", { class: "rows" });
-  container.append(el("div", { class: "bar" }, el("h1", {}, "Boards"), enrol(box)), box, cards);
-  const draw = list(cards, {
-    render: card,
-    empty: "No boards yet. Press “Enrol a board” for a code, then start shoal-board with it.",
-  });
-  return subscribe(["boards"], () => draw([...live.boards.values()].sort(byName)));
+  const enrol = enrolPanel();
+  const [turnedAway, endAttempts] = attempts();
+  const tools = el("div", { class: "tools" }, filter, group, count);
+  container.append(el("div", { class: "bar" }, el("h1", {}, "Boards"), enrol.button), enrol.panel, tools, cards, turnedAway);
+  const rows = list(cards, { render: card, size: 48,
+    empty: live.boards.size ? "No board fits the filter." : "No boards yet. Press “Enrol a board”: you get a code and the line to type." });
+
+  function drawGroups(boards) {
+    const value = group.value || "all";
+    group.replaceChildren(...GROUPS.map(([name, is]) => [name, boards.filter(is).length]).filter(([name, n]) => n || name === "all" || name === value)
+      .map(([name, n]) => el("option", { value: name, selected: name === value }, `${name} (${n})`)));
+  }
+  function draw() {
+    const boards = [...live.boards.values()];
+    drawGroups(boards);
+    const is = GROUPS.find(([name]) => name === group.value)?.[1] ?? (() => true);
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = boards.filter((board) => is(board) && words.every((word) => text(board).includes(word))).sort(byUrgency);
+    tools.hidden = !boards.length;
+    count.textContent = wanted.length === boards.length ? "" : `${wanted.length} of ${boards.length}`;
+    rows(wanted);
+  }
+  const timer = setInterval(() => !document.hidden && refreshBoards(), REFRESH_MS);
+  refreshBoards();
+  const end = subscribe(["boards", "deployments"], draw);
+  return () => {
+    clearInterval(timer);
+    end();
+    endAttempts();
+  };
 }

@@ -1,0 +1,43 @@
+// A question in a dialog: what is about to happen, fields if any, and a button that names the act.
+import { el } from "./dom.js";
+
+/**
+ * Shows a dialog. `fields`: [{name, label, value, pattern, title, required}]. `call(values)` does the act; its refusal is
+ * shown in the dialog, which stays open. Resolves to true when it was done, false when it was left.
+ */
+export function ask({ title, text, fields = [], confirm, danger = false, call }) {
+  return new Promise((resolve) => {
+    const inputs = fields.map((field) => el("input", {
+      name: field.name, value: field.value ?? "", pattern: field.pattern, title: field.title, required: field.required,
+      autocomplete: "off", maxlength: field.maxlength,
+    }));
+    const message = el("p", { class: "bad", role: "alert" });
+    const go = el("button", { type: "submit", class: danger ? "danger" : "solid" }, confirm);
+    const heading = el("h2", { id: "dialog-title" }, title);
+    let done = false;
+    const dialog = el("dialog", { "aria-labelledby": "dialog-title" },
+      el("form", {
+        onsubmit: async (event) => {
+          event.preventDefault();
+          go.disabled = true;
+          message.textContent = "";
+          try {
+            await call(Object.fromEntries(inputs.map((input) => [input.name, input.value])));
+            done = true;
+            dialog.close();
+          } catch (error) {
+            message.textContent = error.line ?? error.message;
+          }
+          go.disabled = false;
+        },
+      }, heading, [].concat(text ?? []).map((one) => el("p", {}, one)),
+      fields.map((field, i) => el("label", {}, field.label, " ", inputs[i])), message,
+      el("div", { class: "actions" }, go, el("button", { type: "button", onclick: () => dialog.close() }, "Leave it"))));
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(done);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
