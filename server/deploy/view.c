@@ -143,31 +143,6 @@ static json_t *shortfall_json(const struct error_shortfall *s)
                      (json_int_t)(s->need_bytes - s->have_bytes));
 }
 
-/* Changes that make it fit, each planned before it is named: more boards like the first. */
-static json_t *try_json(const struct graph *graph, const char *version, const struct plan_board *boards,
-                        int32_t n, const struct plan_options *options)
-{
-    static const int32_t counts[] = {2, 3, 4, 6, 8, 12, 16};
-    json_t *list = json_array();
-    struct plan_board *more = calloc(16, sizeof *more);
-    for (size_t i = 0; more && i < sizeof counts / sizeof *counts && json_array_size(list) == 0; i++) {
-        if (counts[i] <= n)
-            continue;
-        for (int32_t b = 0; b < counts[i]; b++)
-            more[b] = boards[b < n ? b : 0];
-        struct plan *plan = plan_make(graph, version, more, counts[i], options, NULL, NULL, NULL);
-        if (plan) {
-            char text[64];
-            (void)snprintf(text, sizeof text, "%d boards", counts[i]);
-            json_array_append_new(list, json_pack("{s:s, s:i, s:f}", "text", text, "boards", counts[i],
-                                                  "latency_ms", plan->latency_ms));
-        }
-        plan_free(plan);
-    }
-    free(more);
-    return list;
-}
-
 int deploy_dry_run(struct deploy *deploy, const json_t *body, json_t **json, struct error *error)
 {
     *json = NULL;
@@ -204,7 +179,9 @@ int deploy_dry_run(struct deploy *deploy, const json_t *body, json_t **json, str
             for (int32_t i = 0; !plan && i < n_shortfalls && i < CONDUCT_PARTIES_MAX; i++)
                 json_array_append_new(list, shortfall_json(&shortfalls[i]));
             json_object_set_new(detail, "shortfalls", list);
-            json_object_set_new(detail, "try", try_json(graph, version, boards, n, &options));
+            json_object_set_new(
+                detail, "try",
+                deploy_try(graph, version, boards, n, &options, shortfalls, (int32_t)json_array_size(list)));
             *json = detail;
         }
         if (fragments)

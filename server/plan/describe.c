@@ -33,32 +33,44 @@ int64_t describe_params(const struct graph *graph)
     return sum;
 }
 
-static json_t *tensor_json(const struct tensor *tensor)
+static json_t *tensor_json(const struct graph *graph, int32_t index)
 {
+    const struct tensor *tensor = &graph->tensors[index];
     json_t *dims = json_array();
     for (int32_t i = 0; i < tensor->rank; i++)
         json_array_append_new(dims, json_integer(tensor->dims[i]));
-    return json_pack("{s:s?, s:s, s:o, s:b}", "name", tensor->name, "dtype", dtype_name(tensor->dtype),
-                     "dims", dims, "constant", tensor->data != NULL);
+    return json_pack("{s:i, s:s?, s:s, s:o, s:b}", "tensor", (int)index, "name", tensor->name, "dtype",
+                     dtype_name(tensor->dtype), "dims", dims, "constant", tensor->data != NULL);
 }
 
 static json_t *ends_json(const struct graph *graph, const int32_t *ends, int32_t n)
 {
     json_t *array = json_array();
     for (int32_t i = 0; i < n; i++)
-        json_array_append_new(array, tensor_json(&graph->tensors[ends[i]]));
+        json_array_append_new(array, tensor_json(graph, ends[i]));
     return array;
+}
+
+/* Kernel and stride of a window, null of an operator without one. */
+static json_t *window_json(const struct op *op)
+{
+    if (op->kernel_h * op->kernel_w == 0 || op->stride_h == 0)
+        return json_null();
+    return json_pack("{s:[i,i], s:[i,i], s:i}", "kernel", (int)op->kernel_h, (int)op->kernel_w, "stride",
+                     (int)op->stride_h, (int)op->stride_w, "groups", (int)op->groups);
 }
 
 static json_t *layer_json(const struct graph *graph, int32_t index)
 {
+    static const char *const activations[] = {NULL, "relu", "relu6", "relu_n1_to_1"};
     static const char *const places[] = {"head", "body", "tail"};
     const struct op *op = &graph->ops[index];
     const struct op_row *row = op_row(op->kind);
-    return json_pack("{s:i, s:s?, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I}", "index", (int)index, "name",
-                     op->name, "op", row->name, "place", places[op->place], "inputs",
-                     ends_json(graph, op->inputs, op->n_inputs), "output",
-                     tensor_json(&graph->tensors[op->output]), "macs",
+    return json_pack("{s:i, s:s?, s:s, s:s?, s:s, s:o, s:s?, s:o, s:o, s:I, s:I, s:I, s:I}", "index",
+                     (int)index, "name", op->name, "op", row->name, "file_op", op->file_op, "place",
+                     places[op->place], "window", window_json(op), "activation", activations[op->activation],
+                     "inputs", ends_json(graph, op->inputs, op->n_inputs), "output",
+                     tensor_json(graph, op->output), "macs",
                      (json_int_t)row->macs(graph, op, whole_output(graph, op)), "params",
                      (json_int_t)op_params(graph, op), "weight_bytes", (json_int_t)op->weight_bytes,
                      "output_bytes", (json_int_t)tensor_bytes(&graph->tensors[op->output]));
@@ -98,10 +110,11 @@ static int64_t in_use(const struct plan_party *party, int32_t step)
 
 static json_t *step_json(const struct graph *graph, const struct plan_party *party, int32_t step)
 {
-    json_t *ops = json_array();
+    json_t *ops = json_array(), *layers = json_array();
+    json_array_append_new(layers, json_integer(party->steps[step].op));
     json_array_append_new(ops, json_string(graph->ops[party->steps[step].op].name));
-    return json_pack("{s:s, s:o, s:n, s:n, s:I}", "mode", "full", "ops", ops, "k", "tile", "peak_bytes",
-                     (json_int_t)in_use(party, step));
+    return json_pack("{s:s, s:o, s:o, s:n, s:n, s:I}", "mode", "full", "ops", ops, "layers", layers, "k",
+                     "tile", "peak_bytes", (json_int_t)in_use(party, step));
 }
 
 static const char *role_of(const struct plan_step *step, int32_t buffer)

@@ -7,14 +7,16 @@
 
 #include "server/plan/plan.h"
 
-/* {"name","macs","params","weight_bytes","inputs":[{"name","dtype","dims"}],"outputs":[...],"layers":[{"index",
- * "name","op","place","inputs":[{"name","dims","constant"}],"output":{"name","dtype","dims"},"macs","params",
- * "weight_bytes","output_bytes"}]} */
+/* {"name","macs","params","weight_bytes","inputs":[TENSOR],"outputs":[TENSOR],"layers":[{"index","name","op",
+ * "file_op","place","window":{"kernel":[h,w],"stride":[h,w],"groups"} or null,"activation","inputs":[TENSOR],
+ * "output":TENSOR,"macs","params","weight_bytes","output_bytes"}]}; TENSOR is
+ * {"tensor","name","dtype","dims", "constant"}, and equal numbers `tensor` join the layer that makes it to
+ * those that read it. */
 json_t *describe_layers(const struct graph *graph);
 
 /* One board runs operator by operator, each whole:
  * {"name","macs","params","ordinary":{"peak_bytes"},"partial":
- * {"peak_bytes","arena_bytes","scratch_bytes","extra_macs","steps":[{"mode":"full","ops":[],"k","tile","peak_bytes"}]},
+ * {"peak_bytes","arena_bytes","scratch_bytes","extra_macs","steps":[{"mode":"full","ops":[],"layers":[],"k","tile","peak_bytes"}]},
  * "bottleneck":{"op","bytes","tensors":[{"name","bytes","role":"input|output|live"}]}}. NULL with `error`
  * set. */
 json_t *describe_schedule(const struct graph *graph, struct error *error);

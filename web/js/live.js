@@ -12,6 +12,7 @@ export const live = {
   deployments: new Map(), // id -> deployment as GET /deployments/{id} gives it; not those that are over
   inferences: [], // newest first, with time lines where the event brought one
   attention: [],
+  jobs: new Map(), // id -> job, of those that an event told of since the page came
   limits: {},
   link: null, // true: live, false: the server is out of reach, null: not known yet
   loaded: false,
@@ -32,7 +33,7 @@ function change(...topics) {
   });
 }
 
-/** Calls `call` soon and after each change of a topic: boards, models, deployments, inferences, attention, link. */
+/** Calls `call` soon and after each change of a topic: boards, models, deployments, inferences, attention, jobs, link. */
 export function subscribe(topics, call) {
   const subscriber = { topics, call };
   subscribers.add(subscriber);
@@ -126,7 +127,12 @@ const handlers = {
     change("inferences");
   },
   model: () => soon("models", loadModels),
-  job: () => soon("models", loadModels),
+  job(job) {
+    live.jobs.set(job.id, job);
+    if (live.jobs.size > INFERENCES) live.jobs.delete(live.jobs.keys().next().value);
+    change("jobs");
+    soon("models", loadModels);
+  },
   reset: () => soon("all", load),
 };
 const NAMES = Object.keys(handlers);
