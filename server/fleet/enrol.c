@@ -9,7 +9,7 @@
 #include "server/base/hash.h"
 #include "server/base/id.h"
 #include "server/base/log.h"
-#include "server/fleet/enrol_code.h"
+#include "server/ca/enrol_code.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@
 #define SHOAL_SERVER_LINK_LINK_H
 
 #include "server/base/error.h"
-#include "server/fleet/ca.h"
+#include "server/ca/ca.h"
 #include "shared/wire/wire.h"
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_FAKE_FLEET_H
 #define SHOAL_TESTS_SUPPORT_FAKE_FLEET_H
 
-#include "server/fleet/enrol_code.h"
+#include "server/ca/enrol_code.h"
 #include "server/fleet/probe.h"
 #include "server/link/link.h"
 

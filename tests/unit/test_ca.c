@@ -1,8 +1,8 @@
 /*
  * The certificate authority and enrolment codes. The requests are made with mbedTLS alone, as a board would.
  */
-#include "server/fleet/ca.h"
-#include "server/fleet/enrol_code.h"
+#include "server/ca/ca.h"
+#include "server/ca/enrol_code.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

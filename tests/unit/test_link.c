@@ -8,7 +8,7 @@
 #include "server/base/clock.h"
 #include "server/base/file.h"
 #include "server/base/log.h"
-#include "server/fleet/enrol_code.h"
+#include "server/ca/enrol_code.h"
 #include "server/link/link.h"
 #include "tests/support/fake_fleet.h"
 

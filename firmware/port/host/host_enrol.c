@@ -7,7 +7,7 @@
 
 #include "firmware/core/enrol.h"
 #include "server/base/clock.h"
-#include "server/fleet/enrol_code.h"
+#include "server/ca/enrol_code.h"
 
 #include <poll.h>
 #include <stdio.h>

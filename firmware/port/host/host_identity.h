@@ -7,7 +7,7 @@
 #define SHOAL_FIRMWARE_PORT_HOST_IDENTITY_H
 
 #include "server/base/error.h"
-#include "server/fleet/ca.h"
+#include "server/ca/ca.h"
 
 #include "mbedtls/ctr_drbg.h"
 #include "mbedtls/entropy.h"

@@ -16,7 +16,7 @@
 #include "server/base/id.h"
 #include "server/base/log.h"
 #include "server/base/version.h"
-#include "server/fleet/enrol_code.h"
+#include "server/ca/enrol_code.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,8 +3,8 @@
  * base32. By the second part a board trusts the server, by the first it proves itself. 42 characters, shown
  * in seven groups of six with dashes. Used by server and host board; no state, any thread.
  */
-#ifndef SHOAL_SERVER_FLEET_ENROL_CODE_H
-#define SHOAL_SERVER_FLEET_ENROL_CODE_H
+#ifndef SHOAL_SERVER_CA_ENROL_CODE_H
+#define SHOAL_SERVER_CA_ENROL_CODE_H
 
 #include "shared/base/status.h"
 

@@ -6,7 +6,7 @@
  * certificate leaves without extended key usage and basic constraints. mbedTLS 2.28 does not verify a
  * request's signature, so ca_verify_request() does: the SHA-256 of the signed part against the key in it.
  */
-#include "server/fleet/ca.h"
+#include "server/ca/ca.h"
 
 #include "server/base/hash.h"
 

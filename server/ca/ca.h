@@ -12,8 +12,8 @@
  *
  * All functions may be called on any thread; issuing takes a lock inside `struct ca`. Times are Unix seconds.
  */
-#ifndef SHOAL_SERVER_FLEET_CA_H
-#define SHOAL_SERVER_FLEET_CA_H
+#ifndef SHOAL_SERVER_CA_CA_H
+#define SHOAL_SERVER_CA_CA_H
 
 #include "server/base/error.h"
 

@@ -2,7 +2,7 @@
  * Enrolment codes in base32. 26 bytes are 208 bits, 42 characters 210: the last two bits are zero, and a code
  * in which they are not is refused, so that each code has one spelling but for case, dashes and look-alikes.
  */
-#include "server/fleet/enrol_code.h"
+#include "server/ca/enrol_code.h"
 
 #include "server/base/hash.h"
 #include "server/base/id.h"
