@@ -21,8 +21,9 @@ export function whyNot(board) {
 const arenaOf = (board) => board?.hello?.regions?.find((region) => region.name === "arena")?.bytes;
 const select = (options, label) => el("select", { "aria-label": label }, Object.entries(options).map(([value, text]) => el("option", { value }, text)));
 const cell = (text, right) => el("td", { class: right ? "number" : false }, text);
+const RIGHT = new Set(["needs", "has", "missing", "share", "moved"]);
 const table = (heads, rows) => el("div", { class: "scroll", tabindex: 0 }, el("table", {},
-  el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, rows)));
+  el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: RIGHT.has(head) ? "number" : false }, head)))), el("tbody", {}, rows)));
 
 function used(value, of, word) {
   const text = of ? `${bytes(value)} of ${bytes(of)}` : bytes(value);

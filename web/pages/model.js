@@ -15,8 +15,8 @@ function tiles(version) {
   const { summary, schedule } = version;
   const peak = schedule?.partial;
   const shape = (ends) => `${ends.map((end) => dims(end.shape)).join(", ")} ${[...new Set(ends.map((end) => end.datatype.toLowerCase()))].join(", ")}`;
-  const tile = (name, value, note) => value != null && el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value), note && el("dd", { class: "note-line" }, note));
-  return el("dl", { class: "tiles" },
+  const tile = (name, value, note) => value != null && el("div", { class: "figure" }, el("dt", {}, name), el("dd", {}, value), note && el("dd", { class: "note-line" }, note));
+  return el("dl", { class: "figures" },
     tile("input", shape(summary.inputs)),
     tile("output", shape(summary.outputs)),
     tile("layers", number(summary.layers)),

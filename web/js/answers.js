@@ -1,0 +1,53 @@
+// What a model answered: labels with bars, who made it and how long it took, and the time line of that inference.
+import { get } from "./api.js";
+import { bytes, el, facts, meter, ms, number, short } from "./dom.js";
+import { splitBar, splitKey } from "./split.js";
+
+/** Scores of a softmax are parts of one; other models answer numbers of any size. */
+const parts = (items) => items.every((item) => item.score >= 0 && item.score <= 1.001);
+export const nameOf = (item) => item.label ?? String(item.index);
+export const scoreText = (score, part) => (part ? `${(score * 100).toFixed(1)} %` : number(Number(score.toPrecision(4))));
+
+function bars(items) {
+  const part = parts(items);
+  const most = part ? 1 : Math.max(...items.map((item) => Math.abs(item.score)), 1e-9);
+  return el("ol", { class: "scores" }, items.map((item, i) => el("li", { class: i ? "" : "best" },
+    el("span", { class: "score-name" }, nameOf(item)), meter(Math.max(0, item.score) / most, `${nameOf(item)}: ${scoreText(item.score, part)}`),
+    el("span", { class: "score" }, scoreText(item.score, part)))));
+}
+
+async function timeline(id) {
+  const inference = await get(`inferences/${id}`);
+  return el("div", {}, el("h3", {}, "Where the time went ", el("span", { class: "faint" }, splitKey())),
+    facts(...inference.timeline.map((board) => [board.name, splitBar(board)])),
+    el("p", { class: "faint" }, `${bytes(inference.bytes_moved)} moved. `, el("a", { href: `#/inferences/${id}` }, "Layer by layer")));
+}
+
+/** `answer` as classify gives it. */
+export function answerView(answer) {
+  const time = el("div", { class: "answer-time" }, el("p", { class: "faint" }, "fetching the time line …"));
+  timeline(answer.inference).then((view) => time.replaceChildren(view), (error) => time.replaceChildren(el("p", { class: "faint" }, error.message)));
+  const [best] = answer.labels;
+  return el("div", { class: "answered" },
+    el("p", { class: "verdict-big" }, nameOf(best), el("span", { class: "faint" }, ` in ${ms(answer.latency_ms)}`)),
+    bars(answer.labels),
+    best.label == null && el("p", { class: "faint" }, "This model has no labels: numbers are places in its output. ", el("a", { href: `#/models/${encodeURIComponent(answer.model)}` }, "Add labels")),
+    facts(["version", el("code", {}, short(answer.version))],
+      ["deployment", el("a", { href: `#/deployments/${answer.deployment}` }, `generation ${answer.generation}`)],
+      ["inference", el("a", { href: `#/inferences/${answer.inference}` }, el("code", {}, answer.inference))]),
+    time);
+}
+
+const real = (value, quant) => (quant ? quant.scale * (value - quant.zero_point) : value);
+
+/** `answer` of the inference protocol, `version` with labels as the dashboard knows it. */
+export function tensorView(answer, version, labels) {
+  const quants = version.summary.outputs.map((output) => output.quantisation);
+  const items = answer.outputs[0].data.map((value, index) => ({ index, label: labels[index], score: real(value, quants[0]) }))
+    .sort((a, b) => b.score - a.score).slice(0, 5);
+  const view = answerView({ ...answer.parameters, model: answer.model_name, labels: items });
+  view.append(el("details", {}, el("summary", {}, "The raw tensors"), answer.outputs.map((output) =>
+    el("p", {}, `${output.name}, ${output.shape.join("×")} ${output.datatype}: `,
+      el("code", {}, output.data.slice(0, 400).join(" ")), output.data.length > 400 && ` and ${number(output.data.length - 400)} more`))));
+  return view;
+}
