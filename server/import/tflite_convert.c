@@ -52,12 +52,13 @@ void *convert_constant(struct convert *cx, int64_t count, size_t size)
     return p;
 }
 
-/* The name of tensor `t` of the file, or a made-up one, cut to `max` bytes at a character, and a suffix. */
-static const char *name_of(struct convert *cx, int32_t t, const char *suffix)
+/* The first `n` bytes of the name of tensor `t` of the file, or a made-up one, cut at a character to what
+ * there is room for, and a suffix. */
+static const char *name_cut(struct convert *cx, int32_t t, size_t n, const char *suffix)
 {
     char text[256];
     const struct tflite_tensor *x = &cx->file->tensors[t];
-    size_t max = sizeof text - 1 - strlen(suffix) - 8, n = x->name_bytes; /* 8: room to make it unique */
+    size_t max = sizeof text - 1 - strlen(suffix) - 8; /* 8: room to make it unique */
     if (n > max)
         for (n = max; n > 0 && ((unsigned char)x->name[n] & 0xc0) == 0x80;)
             n--;
@@ -69,6 +70,16 @@ static const char *name_of(struct convert *cx, int32_t t, const char *suffix)
     if (!copy)
         (void)out_of_memory(cx);
     return copy;
+}
+
+static const char *name_of(struct convert *cx, int32_t t, const char *suffix)
+{
+    return name_cut(cx, t, cx->file->tensors[t].name_bytes, suffix);
+}
+
+static const char *layer_name(struct convert *cx, int32_t t, const char *suffix)
+{
+    return name_cut(cx, t, tflite_layer_bytes(&cx->file->tensors[t]), suffix);
 }
 
 static int32_t new_tensor(struct convert *cx, const struct tensor *tensor)
@@ -92,7 +103,7 @@ struct op *convert_op(struct convert *cx, enum op_kind kind, const char *suffix)
     struct op *op = &g->ops[g->n_ops];
     memset(op, 0, sizeof *op);
     op->kind = kind;
-    op->name = name_of(cx, in->outputs[0], suffix);
+    op->name = layer_name(cx, in->outputs[0], suffix);
     op->file_op = arena_string(g->arena, tflite_op_name(in, buffer), sizeof buffer);
     op->output = -1;
     if (!op->name || !op->file_op) {
@@ -260,7 +271,7 @@ static int32_t legacy_end(struct convert *cx, int32_t t, bool input)
     struct op *op = end < 0 ? NULL : convert_op(cx, OP_QUANTIZE, "");
     if (!op)
         return cx->error->status;
-    op->name = name_of(cx, t, "/quantize");
+    op->name = layer_name(cx, t, "/quantize");
     op->file_op = "QUANTIZE";
     op->inputs[0] = input ? end : inner;
     op->n_inputs = 1;

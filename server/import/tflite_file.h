@@ -86,6 +86,9 @@ const struct tflite_row *tflite_row(int32_t code); /* NULL: not supported */
 /* An operator's name in the format ("CONV_2D"); never NULL. `buffer` holds names made on the spot. */
 enum { TFLITE_LABEL_BYTES = 128 };
 const char *tflite_op_name(const struct tflite_op *op, char buffer[TFLITE_LABEL_BYTES]);
+/* How many bytes of the name of the tensor that a layer makes are the layer's: TensorFlow joins the names of
+ * what it fused by semicolons, the most telling first. */
+size_t tflite_layer_bytes(const struct tflite_tensor *tensor);
 /* What people call operator `i`: its first output tensor's name, shortened, else "operator i". */
 const char *tflite_op_label(const struct tflite_file *file, int32_t i, char buffer[TFLITE_LABEL_BYTES]);
 /* Sets an error about operator `i`: "layer 'x' (CONV_2D): message", with its places. Returns `status`. */

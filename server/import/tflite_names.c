@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* By code. */
 static const char *const op_names[] = {
@@ -194,6 +195,12 @@ const char *tflite_op_name(const struct tflite_op *op, char buffer[TFLITE_LABEL_
     return buffer;
 }
 
+size_t tflite_layer_bytes(const struct tflite_tensor *tensor)
+{
+    const char *end = tensor->name_bytes ? memchr(tensor->name, ';', tensor->name_bytes) : NULL;
+    return end && end > tensor->name ? (size_t)(end - tensor->name) : tensor->name_bytes;
+}
+
 const char *tflite_op_label(const struct tflite_file *file, int32_t i, char buffer[TFLITE_LABEL_BYTES])
 {
     const struct tflite_op *op = &file->ops[i];
@@ -203,7 +210,7 @@ const char *tflite_op_label(const struct tflite_file *file, int32_t i, char buff
         (void)snprintf(buffer, TFLITE_LABEL_BYTES, "operator %d", i);
         return buffer;
     }
-    size_t n = tensor->name_bytes, max = TFLITE_LABEL_BYTES - 4;
+    size_t n = tflite_layer_bytes(tensor), max = TFLITE_LABEL_BYTES - 4;
     bool cut = n > max;
     if (cut)
         for (n = max; n > 0 && ((unsigned char)tensor->name[n] & 0xc0) == 0x80;)

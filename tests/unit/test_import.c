@@ -362,6 +362,19 @@ static void constants_come_second_and_are_repeated_to_fit(void **state)
     graph_free(graph);
 }
 
+static void a_layer_has_the_first_of_the_names_that_were_fused(void **state)
+{
+    (void)state;
+    struct tw_model m = import_small_model(false);
+    m.tensors[m.ops[SMALL_CONV].outputs[0]].name = "block/relu;block/batch_norm;block/conv";
+    m.tensors[m.ops[SMALL_DEPTHWISE].outputs[0]].name = ";odd";
+    struct graph *graph = import_model(&m);
+    assert_string_equal(graph->ops[0].name, "block/relu");
+    assert_string_equal(graph->ops[1].name, ";odd");
+    graph_free(graph);
+    tw_free(&m);
+}
+
 static void layers_get_names_of_their_own(void **state)
 {
     (void)state;
@@ -552,6 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(arithmetic_on_shapes_folds_to_constants),
         cmocka_unit_test(constants_come_second_and_are_repeated_to_fit),
         cmocka_unit_test(layers_get_names_of_their_own),
+        cmocka_unit_test(a_layer_has_the_first_of_the_names_that_were_fused),
         cmocka_unit_test(the_larger_of_the_two_operator_codes_counts),
         cmocka_unit_test(the_quantisation_of_a_bias_does_not_count),
         cmocka_unit_test(fully_connected_on_a_map_is_a_convolution_over_all_of_it),
