@@ -116,16 +116,17 @@ int cli_exit_code(int status)
 int cli_fail(bool json, const struct error *error)
 {
     (void)fprintf(stderr, "shoal: %s", error->message[0] ? error->message : status_text(error->status));
-    if (error->layer[0])
+    /* Only what the message does not tell. */
+    if (error->layer[0] && !strstr(error->message, error->layer))
         (void)fprintf(stderr, "; layer %s", error->layer);
-    if (error->op[0])
+    if (error->op[0] && !strstr(error->message, error->op))
         (void)fprintf(stderr, "; operator %s", error->op);
     if (error->offset >= 0)
         (void)fprintf(stderr, "; at byte %lld", (long long)error->offset);
     if (error->limit >= 0 && error->actual >= 0)
         (void)fprintf(stderr, "; limit %lld, actual %lld", (long long)error->limit, (long long)error->actual);
     const struct error_shortfall *s = &error->shortfall;
-    if (s->resource)
+    if (s->resource && !strstr(error->message, s->resource))
         (void)fprintf(stderr, "; board %s, %s: needs %lld bytes, has %lld", s->board, s->resource,
                       (long long)s->need_bytes, (long long)s->have_bytes);
     (void)fputc('\n', stderr);

@@ -49,6 +49,10 @@ static int refuse(const struct fleet_options *fleet, const struct graph *graph,
                       (long long)shortfalls[k].have_bytes, shortfalls[k].op[0] ? ", layer " : "",
                       shortfalls[k].op);
     json_array_foreach(helps, i, item)(void) fprintf(stderr, "  it fits with: %s\n", json_string_value(item));
+    if (json_array_size(helps) == 0)
+        (void)fputs("  none of the changes that were tried makes it fit: more boards up to 16, other shares, "
+                    "one board for all\n",
+                    stderr);
     if (fleet->json) {
         json_t *document = error_json(error);
         json_t *detail = json_object_get(json_object_get(document, "error"), "detail");
