@@ -1,0 +1,112 @@
+// A deployment's plan (GET /deployments/{id}/plan) made readable: who makes which part of each operator's output, what
+// travels between whom, and what the plan predicts. A plan's records are arrays of numbers, in the order of server/plan.
+import { get } from "./api.js";
+
+const TASK = 0;
+const SEND = 2;
+const POST = 3;
+const WIRE_BYTES = [1, 3, 4]; // 8-bit values, 24- and 32-bit partial sums
+
+export const volume = (box) => (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4]);
+
+/** A box in words: rows, columns and channels, ends left out of the range as everywhere. */
+export function boxText(box) {
+  const range = (name, lo, hi) => (hi - lo === 1 ? `${name} ${lo}` : `${name}s ${lo}–${hi - 1}`);
+  return [range("row", box[0], box[1]), range("column", box[2], box[3]), range("channel", box[4], box[5])].join(", ");
+}
+
+export const boxesText = (boxes) =>
+  boxes.slice(0, 3).map(boxText).join("; ") + (boxes.length > 3 ? `; and ${boxes.length - 3} more boxes` : "");
+
+const FUSED = /^(BatchNorm|FusedBatchNorm\w*|Relu6?|Conv2D\d*|BiasAdd\w*|MatMul)$/;
+
+/** Converters name a layer by all that was fused into it: of the first path the last two steps that tell most. */
+export function layerShort(name) {
+  const parts = (name ?? "").split(";")[0].split("/").filter(Boolean);
+  while (parts.length > 1 && FUSED.test(parts.at(-1))) parts.pop();
+  return parts.slice(-2).join("/") || name;
+}
+
+/** One board's steps: boxes of each operator, and at which operator each transfer leaves or arrives. */
+function readParty(party, left, arrived) {
+  const boxes = new Map();
+  let last = -1;
+  for (const step of party.steps) {
+    const [kind, , op] = step;
+    if (kind === TASK) {
+      last = op;
+      if (!boxes.has(op)) boxes.set(op, []);
+      boxes.get(op).push(step.slice(10, 16));
+    } else if (kind === SEND) left.set(step[8], last);
+    else if (kind === POST) arrived.set(step[8], op);
+  }
+  return boxes;
+}
+
+/**
+ * {boards: [{id, name, used, boxes: Map(op -> boxes), times}], moves: [{from, to, fromOp, toOp, bytes, box}],
+ *  segments: [{first_op, last_op, times}], plan}. Party 0 is the server; operator -1 the graph's start or end.
+ */
+export function readPlan(plan) {
+  const left = new Map();
+  const arrived = new Map();
+  const boards = plan.parties.map((party, b) => ({
+    id: plan.boards[b].id, name: plan.boards[b].name, used: party.used, party: b + 1, boxes: readParty(party, left, arrived),
+  }));
+  const moves = plan.transfers.map(([, exchange, , from, to, wire, ...box], i) => ({
+    exchange, from, to, box, bytes: volume(box) * (WIRE_BYTES[wire] ?? 1),
+    fromOp: left.get(i) ?? -1, toOp: arrived.get(i) ?? -1,
+  }));
+  return { boards, moves, segments: plan.segments, plan };
+}
+
+function overlap(a, b) {
+  let n = 1;
+  for (const i of [0, 2, 4]) n *= Math.max(0, Math.min(a[i + 1], b[i + 1]) - Math.max(a[i], b[i]));
+  return n;
+}
+
+/**
+ * What goes from board to board. The plan's moves all go through the server: a board's data reaches those whose boxes of
+ * the same exchange overlap with what it sent. [{exchange, from, to, fromOp, toOp}], one for each pair of boards.
+ */
+export function exchangesOf(view) {
+  const all = new Map();
+  for (const move of view.moves) {
+    if (!all.has(move.exchange)) all.set(move.exchange, { sent: [], got: [] });
+    const exchange = all.get(move.exchange);
+    if (move.to === 0) exchange.sent.push(move);
+    else if (move.from === 0) exchange.got.push(move);
+    else exchange.sent.push(move) && exchange.got.push(move);
+  }
+  const found = new Map();
+  for (const [id, { sent, got }] of all) {
+    for (const a of sent) {
+      for (const b of got) {
+        const key = `${id}:${a.from}:${b.to}`;
+        if (a.from !== b.to && !found.has(key) && overlap(a.box, b.box))
+          found.set(key, { exchange: id, from: a.from, to: b.to, fromOp: a.fromOp, toOp: b.toOp });
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+const plans = new Map();
+
+/** The plan of a deployment's generation; kept, since a plan never changes. */
+export async function planOf(deployment, generation) {
+  const key = `${deployment}/${generation}`;
+  if (!plans.has(key)) {
+    plans.set(key, get(`deployments/${encodeURIComponent(deployment)}/plan`).then(readPlan));
+    plans.get(key).catch(() => plans.delete(key));
+    if (plans.size > 8) plans.delete(plans.keys().next().value);
+  }
+  return plans.get(key);
+}
+
+/** The operators of a version: [{index, name, op, output: {dims}, macs}]. */
+export async function layersOf(model, version) {
+  const path = `models/${encodeURIComponent(model)}/versions/${encodeURIComponent(version)}/layers`;
+  return (await get(path)).items;
+}
