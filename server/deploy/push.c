@@ -176,6 +176,14 @@ void deploy_board_up(struct deploy *deploy, const char *board)
     deploy_clean_boards(deploy);
 }
 
+/* A board's name for people, as it was when the plan was made. */
+static const char *name_of(const struct deployment *d, const struct part *part)
+{
+    const struct plan *plan = d->placed ? d->placed->plan : NULL;
+    int32_t i = (int32_t)(part - d->parts);
+    return plan && i < plan->n_boards && plan->boards[i].name[0] ? plan->boards[i].name : part->board;
+}
+
 void deploy_board_down(struct deploy *deploy, const char *board)
 {
     for (struct deployment *d = deploy->deployments; d; d = d->next) {
@@ -185,7 +193,7 @@ void deploy_board_down(struct deploy *deploy, const char *board)
         part->verified = false;
         if (d->state == DEPLOY_ACTIVE) {
             char reason[128];
-            (void)snprintf(reason, sizeof reason, "board %.40s is offline", board);
+            (void)snprintf(reason, sizeof reason, "board %.64s is offline", name_of(d, part));
             (void)deploy_set_state(deploy, d, DEPLOY_DEGRADED, reason, NULL);
         }
     }
