@@ -3,6 +3,9 @@
 import { get } from "./api.js";
 
 const INFERENCES = 200;
+const AGAIN_MS = 2000;
+const CHECK_MS = 4000;
+const CHECK_LIMIT_MS = 3000;
 const OVER = new Set(["retired", "cancelled"]);
 
 /** The state. Objects in it are never changed in place: a new one means that something changed. */
@@ -159,16 +162,19 @@ function receive(name, id, data) {
   handlers[name]?.(data);
 }
 
-/** Listens for this browser until the tab closes. */
-function lead() {
-  leading = true;
+function link(up) {
+  setLink(up);
+  tell({ link: up });
+}
+
+/** Listens for this browser until the tab closes. A stream that the browser gave up is begun anew. */
+function listen() {
   const source = new EventSource(`/api/v1/events${lastId ? `?last_event_id=${encodeURIComponent(lastId)}` : ""}`);
-  const link = (up) => {
-    setLink(up);
-    tell({ link: up });
-  };
   source.addEventListener("open", () => link(true));
-  source.addEventListener("error", () => link(false));
+  source.addEventListener("error", () => {
+    link(false);
+    if (source.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
+  });
   for (const name of NAMES) {
     source.addEventListener(name, (event) => {
       const data = JSON.parse(event.data);
@@ -176,6 +182,19 @@ function lead() {
       tell({ name, id: event.lastEventId, data });
     });
   }
+}
+
+/** A server that hangs, or a network that swallows, breaks no stream: the server is asked now and then. */
+async function check() {
+  const up = await fetch("/v2/health/live", { cache: "no-store", signal: AbortSignal.timeout(CHECK_LIMIT_MS) }).then((answer) => answer.ok, () => false);
+  if (up !== live.link) link(up);
+  setTimeout(check, CHECK_MS);
+}
+
+function lead() {
+  leading = true;
+  listen();
+  setTimeout(check, CHECK_MS);
 }
 
 function follow(message) {
