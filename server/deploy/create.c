@@ -115,6 +115,23 @@ static json_t *show(struct deploy *deploy, const char *id, struct error *error)
     return json;
 }
 
+/* What no waiting can mend is refused before there is a deployment: boards that nobody knows, or twice the
+ * same. */
+static int check_named(struct deploy *deploy, sqlite3 *db, const json_t *request, struct error *error)
+{
+    const json_t *named = json_object_get(request, "boards");
+    struct plan_board *boards = NULL;
+    struct error wrong;
+    int32_t n = 0;
+    error_clear(&wrong);
+    int status = json_is_array(named) ? fleet_plan_boards(deploy->fleet, db, named, &boards, &n, &wrong) : 0;
+    free(boards);
+    if (status != STATUS_NOT_FOUND && status != STATUS_INVALID_ARGUMENT)
+        return 0;
+    *error = wrong;
+    return status;
+}
+
 int deploy_create(struct deploy *deploy, const json_t *request, const char *actor, json_t **json,
                   struct error *error)
 {
@@ -123,6 +140,8 @@ int deploy_create(struct deploy *deploy, const json_t *request, const char *acto
     sqlite3 *db = store_reader(deploy->store);
     int status = db ? deploy_parse_request(db, request, &create.request, error)
                     : error_set(error, STATUS_BUSY, "busy");
+    if (status >= 0)
+        status = check_named(deploy, db, create.request, error);
     store_reader_done(deploy->store, db);
     if (status >= 0)
         status = deploy_ask(deploy, create_call, &create);

@@ -91,7 +91,7 @@ int http_check_origin(struct http_exchange *exchange)
     const char *host = http_header(exchange, "Host");
     if (!host_allowed(exchange->server, host)) {
         http_fail_status(exchange, STATUS_FORBIDDEN,
-                         "the Host header names another server; see allowed hosts in the settings");
+                         "the Host header names another server; this one is localhost, 127.0.0.1 or [::1]");
         return STATUS_FORBIDDEN;
     }
     if (strcmp(exchange->request.method, "GET") == 0 || strcmp(exchange->request.method, "HEAD") == 0)

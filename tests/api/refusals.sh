@@ -72,6 +72,10 @@ api_json POST /api/v1/plans '{"model":"demo","boards":["nobody"]}'
 check_equal an_unknown_board_is_refused "$STATUS" 404
 api_json POST /api/v1/plans '{"model":"demo","boards":["tiny","tiny"]}'
 check_match a_board_twice_is_refused "$STATUS $(field .error.message)" '400 .*twice'
+api_json POST /api/v1/deployments '{"model":"demo","boards":["nobody"]}'
+check_equal a_deployment_over_an_unknown_board_is_refused_at_once "$STATUS" 404
+api_json POST /api/v1/deployments '{"model":"demo","boards":["small","small"]}'
+check_equal a_deployment_over_a_board_twice_is_refused_at_once "$STATUS" 400
 
 # ---- revoked ----
 api POST /api/v1/boards/tiny/revoke
