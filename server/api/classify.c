@@ -4,6 +4,7 @@
  */
 #include "server/api/protocol.h"
 #include "server/models/pixels.h"
+#include "server/models/scores.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,47 +27,12 @@ static void classifying_free(struct classifying *c)
 
 /* ---- the answer ---- */
 
-struct score {
-    int64_t index;
-    float value;
-};
-
-static int higher_first(const void *a, const void *b)
-{
-    const struct score *p = a, *q = b;
-    if (p->value != q->value)
-        return p->value < q->value ? 1 : -1;
-    return p->index < q->index ? -1 : p->index > q->index;
-}
-
-static float real_value(const struct tensor *tensor, const unsigned char *data, int64_t i)
-{
-    int32_t number;
-    float real;
-    switch (tensor->dtype) {
-    case DTYPE_INT8:
-        return tensor->quant.scale * (float)((int8_t)data[i] - tensor->quant.zero_point);
-    case DTYPE_UINT8:
-        return tensor->quant.scale * (float)(data[i] - tensor->quant.zero_point);
-    case DTYPE_INT32:
-        memcpy(&number, data + i * 4, 4);
-        return (float)number;
-    default:
-        memcpy(&real, data + i * 4, 4);
-        return real;
-    }
-}
-
 static json_t *scores_json(const struct classifying *c, const unsigned char *output)
 {
-    const struct tensor *tensor = &c->route->graph->tensors[c->route->graph->outputs[0]];
-    int64_t n = shape_elements(tensor->shape);
-    struct score *scores = calloc((size_t)n, sizeof *scores);
+    int64_t n = scores_count(c->route->graph);
+    struct score *scores = scores_make(c->route->graph, output);
     if (!scores)
         return NULL;
-    for (int64_t i = 0; i < n; i++)
-        scores[i] = (struct score){i, real_value(tensor, output, i)};
-    qsort(scores, (size_t)n, sizeof *scores, higher_first);
     json_t *list = json_array();
     for (int64_t i = 0; i < n && i < c->top; i++)
         json_array_append_new(list, json_pack("{s:I, s:O?, s:f}", "index", (json_int_t)scores[i].index,

@@ -19,6 +19,10 @@
     X(cli_run, "run",                                                                                        \
       "MODEL --input FILE --output FILE [--boards N|FLEET.json and the options of plan] [--json]",           \
       "one inference in this process, over virtual boards or by the reference executor")                     \
+    X(cli_eval, "eval",                                                                                      \
+      "MODEL|NAME[@VERSION] --set DIR|LIST [--url URL | --boards N|FLEET.json and the options of plan] "     \
+      "[--labels FILE] [--settings FILE] [--min-top1 X] [--max-p95-ms X] [--junit FILE] [--json]",           \
+      "how well a model does on labelled images, on a server or in this process")                            \
     X(cli_upload, "upload", "MODEL [--name NAME] [--wait] [--url URL] [--json]", "send a model to a server") \
     X(cli_deploy, "deploy",                                                                                  \
       "NAME[@VERSION] [--boards A,B] [--strategy auto|neuron|channels|strips|single] "                       \
