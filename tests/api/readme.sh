@@ -22,7 +22,7 @@ quoted() {
 }
 
 start_server || finish
-for name in b1 b2 b3; do start_board "$name"; done
+for name in board-1 board-2 board-3; do start_board "$name"; done
 wait_for 30 boards_online 3 || { fail boards_come_online; finish; }
 home=$work/home
 mkdir "$home" "$home/data"
@@ -99,11 +99,11 @@ said deployment_becomes_active ' active '
 said metadata_has_the_input '"datatype":"INT8","shape":\[1,48,48,3\]'
 said labels_are_kept 'class 9'
 said picture_gets_a_label '"labels":\[\{"index":[0-9],"label":"class [0-9]","score":[0-9.e-]+\}'
-said inferences_tell_where_time_went '"name":"b3","computing_ms":[0-9.]+,"waiting_ms":[0-9.]+,"moving_ms"'
+said inferences_tell_where_time_went '"name":"board-3","computing_ms":[0-9.]+,"waiting_ms":[0-9.]+,"moving_ms"'
 said inspect_counts_macs '6323648 MACs'
 said plan_predicts 'predicted latency [0-9.]+ ms'
-said deploy_says_where 'is active, generation 1, on b1, b2, b3'
-said status_lists 'board +b3 +accepted +online'
+said deploy_says_where 'is active, generation 1, on board-1, board-2, board-3'
+said status_lists 'board +board-3 +accepted +online'
 said enrol_gives_a_code '([0-9A-Z]{6}-){6}[0-9A-Z]{6}'
 check_equal readme_inference_answers_ten_bytes "$(wc -c <"$home/output.bin")" 10
 check readme_inference_equals_the_reference cmp "$home/output.bin" "$home/whole.bin"
@@ -119,9 +119,11 @@ done
 for path in $(quoted | grep -oE '(^|[^a-z/])(\.ci|tests|server|shared|firmware|scripts|web|migrations)/[][A-Za-z0-9_./*-]*' | sed 's/^[^.a-z]//' | sort -u); do
     compgen -G "$path" >/dev/null || gone+=" $path"
 done
-# shellcheck disable=SC2013 # no spaces
-for page in $(grep -hoE '\]\([a-z][^):]*\)' README.md | tr -d '()]'); do
-    [ -e "$page" ] || gone+=" $page"
+for page in $pages; do
+    # shellcheck disable=SC2013 # no spaces
+    for link in $(grep -hoE '\]\([a-z.][^):#]*' "$page" | sed 's/^](//'); do
+        [ -e "$(dirname "$page")/$link" ] || gone+=" $page:$link"
+    done
 done
 check_equal readme_and_docs_name_nothing_that_is_gone "$gone" ""
 commands=$("$B/shoal" help | awk '/^  [a-z]+ / {print $1}')
