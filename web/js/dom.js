@@ -82,6 +82,7 @@ export function action(text, call, attributes = {}) {
     type: "button",
     ...attributes,
     onclick: async () => {
+      const focused = document.activeElement === button;
       button.disabled = true;
       message.textContent = "";
       try {
@@ -90,6 +91,7 @@ export function action(text, call, attributes = {}) {
         message.textContent = error.line ?? error.message;
       }
       button.disabled = false;
+      if (focused && document.activeElement === document.body) button.focus();
     },
   }, text);
   return [button, message];
