@@ -22,7 +22,7 @@ function largestArena() {
 }
 
 export function memoryChart(layers, chosen) {
-  const box = el("div", { class: "chart" });
+  const box = el("div", { class: "memory-box" });
   const line = el("p", { class: "chart-line", "aria-live": "polite" });
   const element = el("div", { class: "card chart-card" }, box, line);
   let steps = [];

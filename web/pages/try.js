@@ -66,7 +66,15 @@ export function show(container, [wanted]) {
   let version = null;
   let labels = [];
   let turn = 0;
-  const hint = () => answer.replaceChildren(el("p", { class: "faint" }, "The answer comes here, with its time line."));
+  const below = el("div");
+  let shown = null;
+  function put(view) {
+    shown?.end();
+    shown = view;
+    answer.replaceChildren(view.element);
+    below.replaceChildren(...(view.time ? [view.time] : []));
+  }
+  const hint = () => put({ element: el("p", { class: "faint" }, "The answer comes here, its time line below."), end() {} });
 
   /** Asks; only the last question's answer is shown. */
   async function ask(call) {
@@ -76,12 +84,12 @@ export function show(container, [wanted]) {
     try {
       view = await call();
     } catch (error) {
-      view = el("div", {}, el("p", { class: "bad" }, state("no answer", "bad"), ` ${error.line ?? "the server is out of reach"}`),
-        (error.status === 503 || error.status === 409) && el("p", {}, el("a", { href: "#/deployments" }, "Look at the deployments")));
+      view = { element: el("div", {}, el("p", { class: "bad" }, state("no answer", "bad"), ` ${error.line ?? "the server is out of reach"}`),
+        (error.status === 503 || error.status === 409) && el("p", {}, el("a", { href: "#/deployments" }, "Look at the deployments"))), end() {} };
     }
-    if (mine !== turn) return;
+    if (mine !== turn) return view.end();
     answer.classList.remove("asking");
-    answer.replaceChildren(view);
+    put(view);
   }
   const classify = (blob, type) => ask(async () =>
     answerView(await sendBytes("POST", `/api/v1/models/${encodeURIComponent(model.value)}/classify?top=5`, blob, type)));
@@ -142,10 +150,10 @@ export function show(container, [wanted]) {
 
   const pair = el("div", { class: "try" });
   const choice = tabs({ draw, picture: pictures, tensor: tensors, folder: folders }, (key) => {
-    answer.hidden = key === "folder";
+    answer.hidden = below.hidden = key === "folder";
     pair.classList.toggle("alone", key === "folder");
   });
-  const whole = el("div", { hidden: true }, el("div", { class: "upload try-model" }, el("label", {}, "Model ", model), about), choice.element, pair);
+  const whole = el("div", { hidden: true }, el("div", { class: "upload try-model" }, el("label", {}, "Model ", model), about), choice.element, pair, below);
   pair.append(el("div", { class: "card panels" }, draw, pictures, tensors, folders), answer);
   container.append(el("h1", {}, "Try it"), empty, whole);
   choice.choose("draw");
@@ -199,6 +207,7 @@ export function show(container, [wanted]) {
     end();
     undrop();
     folder.end();
+    shown?.end();
     turn++;
   };
 }
