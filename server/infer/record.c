@@ -63,6 +63,10 @@ void infer_record(struct infer *infer, const struct infer_job *job, double laten
         "ssssissiiis", job->id, route->model, route->version, route->deployment, (int64_t)route->generation,
         failed ? "failed" : "done", error_text, job->begun_wall_ms, (int64_t)(latency_ms * 1000), moved,
         timeline_text);
+    /* The event is as the list of inferences has them: a ring of a thousand does not hold every segment. */
+    size_t i;
+    json_t *board;
+    json_array_foreach(timeline, i, board) json_object_del(board, "segments");
     json_t *event = json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:s, s:O?, s:s, s:f, s:I, s:O}", "id", job->id, "model", route->model,
         "version", route->version, "deployment", route->deployment, "generation",

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 
 const INFERENCES = 200;
+const FIRST_MS = 1000;
 const AGAIN_MS = 2000;
 const CHECK_MS = 4000;
 const CHECK_LIMIT_MS = 3000;
@@ -48,7 +49,7 @@ export function subscribe(topics, call) {
 export async function all(path) {
   const items = [];
   for (let after = ""; after != null;) {
-    const page = await get(`${path}${path.includes("?") ? "&" : "?"}limit=100${after ? `&after=${encodeURIComponent(after)}` : ""}`);
+    const page = await get(`${path}${path.includes("?") ? "&" : "?"}limit=1000${after ? `&after=${encodeURIComponent(after)}` : ""}`);
     items.push(...page.items);
     after = page.next;
   }
@@ -144,7 +145,7 @@ function setLink(up) {
   const back = up && live.link !== true;
   live.link = up;
   change("link");
-  if (back) soon("all", load);
+  if (back) load().catch(() => soon("all", load));
 }
 
 // ---- one connection for all tabs ----
@@ -212,5 +213,6 @@ export function start() {
   tell({ who: true });
   if (navigator.locks && channel) navigator.locks.request("shoal-events", () => new Promise(() => lead()));
   else lead();
-  load().catch(() => undefined);
+  // The stream's start loads everything; where it does not come up, what can be had is shown all the same.
+  setTimeout(() => live.loaded || load().catch(() => undefined), FIRST_MS);
 }

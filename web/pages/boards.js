@@ -8,6 +8,7 @@ import { boardLink, boardState, deploymentLink } from "../js/words.js";
 const REFRESH_MS = 10000;
 
 function card(board) {
+  const parts = partsOf(board);
   return el("article", { class: "card" },
     el("div", { class: "head" }, el("h2", {}, boardLink(board)), boardState(board)),
     board.link !== "online" && board.reason && el("p", { class: "faint" }, board.reason),
@@ -15,7 +16,7 @@ function card(board) {
     facts(
       ["kind", board.hello ? `${board.hello.kind}, ${Math.round(board.hello.clock_hz / 1e6)} MHz` : board.kind],
       ...rating(board), ...health(board),
-      ["holds parts of", partsOf(board).map(({ deployment }, i) => [i > 0 && ", ", deploymentLink(deployment)])]),
+      parts.length > 0 && ["holds parts of", parts.map(({ deployment }, i) => [i > 0 && ", ", deploymentLink(deployment)])]),
     el("div", { class: "gauges" }, memory(board), flash(board)),
     el("div", { class: "actions" }, acts(board, false)));
 }

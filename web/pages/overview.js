@@ -68,7 +68,8 @@ function deployedTile(show) {
   const all = [...live.deployments.values()];
   const active = all.filter((deployment) => deployment.state === "active");
   const other = all.filter((deployment) => deployment.state !== "active" && deployment.state !== "failed");
-  show.set(active.length ? `${active.length} active` : "none",
+  const count = all.filter((deployment) => deployment.state !== "failed").length;
+  show.set(count ? `${active.length} of ${count} active` : "none",
     other.length ? other.map((deployment) => `${deployment.model} is ${deployment.state}`).join(", ")
       : active.length ? [...new Set(active.map((deployment) => deployment.model))].slice(0, 3).join(", ")
         : el("a", { href: "#/models" }, "deploy a model"));
@@ -163,7 +164,8 @@ export function show(container) {
     }),
     subscribe(["attention", "boards", "deployments"], () => {
       calm.replaceChildren(...(live.loaded && !live.attention.length ? [state("Nothing needs you now.", "good")] : []));
-      todo.replaceChildren(...live.attention.map(attention));
+      // Errors first; within them as the server lists them.
+      todo.replaceChildren(...[...live.attention].sort((a, b) => (a.severity !== "error") - (b.severity !== "error")).map(attention));
     }),
     subscribe(["inferences"], () => drawLast(live.inferences)),
   ];
