@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 
 const INFERENCES = 200;
-const FIRST_MS = 1000;
+const FIRST_MS = 3000;
 const AGAIN_MS = 2000;
 const CHECK_MS = 4000;
 const CHECK_LIMIT_MS = 3000;
@@ -56,7 +56,8 @@ export async function all(path) {
   return items;
 }
 
-const byName = (a, b) => a.name.localeCompare(b.name);
+const collator = new Intl.Collator("en");
+const byName = (a, b) => collator.compare(a.name, b.name);
 
 async function loadDeployments() {
   const listed = (await get("deployments?limit=100")).items.filter((d) => !OVER.has(d.state));

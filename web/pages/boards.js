@@ -37,7 +37,8 @@ function urgency(board) {
   if (board.link === "online") return 3;
   return board.in_use ? 1 : 2;
 }
-const byUrgency = (a, b) => urgency(a) - urgency(b) || a.name.localeCompare(b.name, "en", { numeric: true });
+const names = new Intl.Collator("en", { numeric: true });
+const byUrgency = (a, b) => urgency(a) - urgency(b) || names.compare(a.name, b.name);
 
 const text = (board) => [board.name, board.id, board.location, board.kind, board.address, ...(board.tags ?? [])].join(" ").toLowerCase();
 
