@@ -82,6 +82,12 @@ $(TOOLS): $(B)/%: $(B)/tools/%.o $(call obj,$(TOOL_SUPPORT_SRC)) $(B)/libshoal.a
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
+# The demo model's trainer: scripts/train-digits runs it. Floats must not be fused, for the same model everywhere.
+$(call obj,$(wildcard tools/digits/*.c)): CFLAGS += -O3 -ffp-contract=off
+$(B)/train_digits: $(call obj,$(wildcard tools/digits/*.c)) $(B)/libsupport.a $(B)/libshoal.a
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
+
 $(B)/tests/%: $(B)/tests/unit/%.o $(B)/libsupport.a $(B)/libshoal.a
 	@mkdir -p $(@D)
 	$(call say,LD  $@)
@@ -97,7 +103,7 @@ $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libsupport.a $(B)/libshoal.a
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
-tests: $(TESTS) $(FUZZERS)
+tests: $(TESTS) $(FUZZERS) $(B)/train_digits
 
 $(call obj,$(wildcard tests/unit/*.c) $(filter-out $(TOOL_SUPPORT_SRC),$(SUPPORT_SRC))): | setup-test
 

@@ -22,17 +22,12 @@ quoted() {
 }
 
 start_server || finish
-for name in board-1 board-2 board-3; do start_board "$name"; done
+for name in board-1 board-2 board-3; do start_board "$name" --flash 160K; done
 wait_for 30 boards_online 3 || { fail boards_come_online; finish; }
 home=$work/home
-mkdir "$home" "$home/data"
+mkdir "$home"
 ln -s "$PWD/$B" "$home/build"
-"$B/demo_model" "$home/data/demo.tflite"
-# 4 by 4 pixels, RGB.
-base64 -d >"$home/cat.png" <<'PNG'
-iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAJ0lEQVR42g2IwQ0AAAxEjNgRjWiE
-nocIgOPEaDnwagc9U/Jgaz3FA+VDFoEQMncrAAAAAElFTkSuQmCC
-PNG
+ln -s "$PWD/models" "$PWD/web" "$home"
 
 # As in a user's shell, except that failures end it. What a block prints goes to $work/block.N.out.
 run_block() { # FILE
@@ -96,11 +91,11 @@ said() { check "readme_$1" grep -qE "$2" "$work/all.line"; }
 said upload_names_version_and_job '"version":"[0-9a-f]{64}","job":"[0-9A-Z]{26}"'
 said dry_run_uses_the_boards '"boards_used": 3, +"latency_ms": [0-9.]+, +"peak_bytes_max": [1-9][0-9]+'
 said deployment_becomes_active ' active '
-said metadata_has_the_input '"datatype":"INT8","shape":\[1,48,48,3\]'
-said labels_are_kept 'class 9'
-said picture_gets_a_label '"labels":\[\{"index":[0-9],"label":"class [0-9]","score":[0-9.e-]+\}'
+said metadata_has_the_input '"datatype":"INT8","shape":\[1,28,28,1\]'
+said labels_are_counted ' 10 '
+said picture_is_read '"labels":\[\{"index":7,"label":"7","score":0.9[0-9]+\}'
 said inferences_tell_where_time_went '"name":"board-3","computing_ms":[0-9.]+,"waiting_ms":[0-9.]+,"moving_ms"'
-said inspect_counts_macs '6323648 MACs'
+said inspect_counts_macs '3266208 MACs'
 said plan_predicts 'predicted latency [0-9.]+ ms'
 said deploy_says_where 'is active, generation 1, on board-1, board-2, board-3'
 said status_lists 'board +board-3 +accepted +online'

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Boards whose flash is smaller than the model's weights: none can hold it alone, and no two generations fit at a time.
+# Draining a board, planning anew and replacing a deployment must work all the same, and nothing may stay stuck.
+# timeout: 180
+. tests/support/lib.sh
+
+model=models/digits.tflite small=163840
+state_is() { [ "$(curl -s "$URL/api/v1/deployments/$id" | jq -r .state)" = "$1" ]; }
+generation_runs() { [ "$(curl -s "$URL/api/v1/deployments/$id" | jq -r '"\(.state) \(.generation)"')" = "active $1" ]; }
+story() { curl -s "$URL/api/v1/deployments/$id" | jq -c "{state, generation, reason, error}"; }
+reads_seven() {
+    api POST "/api/v1/models/$1/classify" -H 'Content-Type: image/png' --data-binary @web/samples/digit_7.png
+    [ "$STATUS $(field '.labels[0].index')" = "200 7" ]
+}
+
+start_server || finish
+for b in b1 b2 b3; do start_board $b --flash $small; done
+check boards_come_online wait_for 30 boards_online 3
+"$B/shoal" upload "$model" --name digits >/dev/null 2>"$work/said" || fail upload "$(cat "$work/said")"
+api GET /api/v1/models/digits/versions/latest
+check_equal weights_are_larger_than_a_boards_flash "$(field ".summary.weight_bytes > $small")" true
+
+api_json POST /api/v1/plans '{"model":"digits","boards":["b1"]}'
+check_equal one_board_cannot_hold_it "$STATUS $(field '.error.detail.resource')" "422 flash"
+api_json POST /api/v1/deployments '{"model":"digits"}'
+id=$(field .id)
+check three_boards_hold_it wait_for 60 generation_runs 1
+check the_boards_read_a_seven reads_seven digits
+
+api POST /api/v1/boards/b3/drain
+check draining_moves_the_model_to_two_boards wait_for 60 generation_runs 2
+check two_boards_read_a_seven reads_seven digits
+api POST /api/v1/boards/b3/undrain
+api POST "/api/v1/deployments/$id/replan"
+check planning_anew_takes_the_third_board_in wait_for 60 generation_runs 3
+
+"$B/demo_model" "$work/demo.tflite"
+"$B/shoal" upload "$work/demo.tflite" --name other >/dev/null 2>&1
+api_json POST /api/v1/plans '{"model":"other"}'
+check_equal another_model_does_not_fit_beside_it "$STATUS" 422
+first=$id
+api_json POST /api/v1/deployments '{"model":"digits","strategy":"neuron","shares":"even","replace":true}'
+id=$(field .id)
+check replacing_gives_up_the_former_deployment wait_for 60 generation_runs 1
+check the_replacement_reads_a_seven reads_seven digits
+id=$first
+check the_former_deployment_is_retired wait_for 10 state_is retired
+finish
