@@ -24,15 +24,15 @@ api_json POST /api/v1/plans '{"model":"digits","boards":["b1"]}'
 check_equal one_board_cannot_hold_it "$STATUS $(field '.error.detail.resource')" "422 flash"
 api_json POST /api/v1/deployments '{"model":"digits"}'
 id=$(field .id)
-check three_boards_hold_it wait_for 60 generation_runs 1
+check three_boards_hold_it wait_for 60 generation_runs 1 || story
 check the_boards_read_a_seven reads_seven digits
 
 api POST /api/v1/boards/b3/drain
-check draining_moves_the_model_to_two_boards wait_for 60 generation_runs 2
+check draining_moves_the_model_to_two_boards wait_for 60 generation_runs 2 || story
 check two_boards_read_a_seven reads_seven digits
 api POST /api/v1/boards/b3/undrain
 api POST "/api/v1/deployments/$id/replan"
-check planning_anew_takes_the_third_board_in wait_for 60 generation_runs 3
+check planning_anew_takes_the_third_board_in wait_for 60 generation_runs 3 || story
 
 "$B/demo_model" "$work/demo.tflite"
 "$B/shoal" upload "$work/demo.tflite" --name other >/dev/null 2>&1
@@ -41,7 +41,7 @@ check_equal another_model_does_not_fit_beside_it "$STATUS" 422
 first=$id
 api_json POST /api/v1/deployments '{"model":"digits","strategy":"neuron","shares":"even","replace":true}'
 id=$(field .id)
-check replacing_gives_up_the_former_deployment wait_for 60 generation_runs 1
+check replacing_gives_up_the_former_deployment wait_for 60 generation_runs 1 || story
 check the_replacement_reads_a_seven reads_seven digits
 id=$first
 check the_former_deployment_is_retired wait_for 10 state_is retired
