@@ -113,10 +113,13 @@ setup-build: | $(addprefix setup-,$(filter test run,$(MAKECMDGOALS)))
 setup-build setup-test setup-run:
 	@scripts/setup $(@:setup-%=%)
 
+setup-node: setup-test                        # what the browser tests need of npm, in build/node
+	@scripts/setup node
+
 run: setup-run all                            ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it
 	@B=$(B) scripts/run
 
-test: setup-test all tests                    ## all tests; ONLY=PATTERN runs those whose name matches
+test: setup-test setup-node all tests         ## all tests; ONLY=PATTERN runs those whose name matches
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run '$(ONLY)'
 
 test-sanitize:                                ## the same under address and undefined-behaviour sanitizers
@@ -150,7 +153,7 @@ clean:                                        ## remove what was built; data/ st
 help:                                         ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1 == "all" ? "" : $$1, $$2}' Makefile
 
-.PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run pure-objects
+.PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run setup-node pure-objects
 .PHONY: bench format check-format clean help force
 .SECONDARY:
 .DELETE_ON_ERROR:

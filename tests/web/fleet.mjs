@@ -1,0 +1,80 @@
+// timeout: 150
+// What happens while a page is open: a board dies or falls silent, the server dies and comes back, eight tabs look on.
+import { check, classify, deployDigits, equal, finish, get, launch, newContext, noComplaints, open, rule, settled, startBoards, startServer, stop, until, visit } from "./support/harness.mjs";
+
+await launch();
+let server = await startServer();
+const boards = await startBoards(server, ["one", "two", "three"]);
+await deployDigits(server);
+const context = await newContext(server);
+const page = await open(context, server, "#/boards");
+
+await rule("an_inference_asked_elsewhere_appears_on_the_overview", async () => {
+  await visit(page, server, "#/");
+  const { inference } = await classify(server, 4);
+  await page.locator(`main a[href="#/inferences/${inference}"]`).waitFor();
+});
+
+await rule("a_killed_board_shows_within_six_seconds", async () => {
+  const seen = async (where, text) => {
+    const tab = await open(context, server, where);
+    await settled(tab);
+    return { tab, shows: () => until(`${where} says ${text}`, async () => text.test(await tab.locator("main").innerText()), 6000) };
+  };
+  const { id } = (await get(server, "/api/v1/boards")).items.find((board) => board.name === "two");
+  const all = await Promise.all([seen("#/", /two.*(offline|not reached|out of reach)/is), seen(`#/boards/${id}`, /offline|stale|silent/i), seen("#/deployments", /degraded/i)]);
+  const began = Date.now();
+  await stop(boards.two, "SIGKILL");
+  await Promise.all(all.map((one) => one.shows()));
+  console.log(`# shown on three pages after ${Date.now() - began} ms`);
+  await Promise.all(all.map((one) => one.tab.close()));
+});
+
+await rule("eight_tabs_share_one_event_stream_and_all_stay_live", async () => {
+  const tabs = [page];
+  let streams = 0;
+  const crowd = await newContext(server);
+  crowd.on("request", (request) => { if (request.url().includes("/api/v1/events")) streams++; });
+  for (let i = 0; i < 8; i++) tabs[i] = await open(crowd, server, i % 2 ? "#/" : "#/boards");
+  equal(streams, 1, "event streams");
+  // Each tab still reaches the server: no pool of connections is used up.
+  await Promise.all(tabs.map(async (tab) => equal(await tab.evaluate(() => fetch("/api/v1/limits").then((answer) => answer.status)), 200)));
+  boards.two = (await startBoards(server, ["two"])).two;
+  await Promise.all(tabs.map((tab) => until("the tab says that board two is back", async () =>
+    tab.evaluate(() => !/offline|stale/i.test(document.querySelector("main").innerText)))));
+  // The tab that listens is closed: another takes over.
+  await tabs[0].close();
+  await until("another tab listens", () => streams === 2);
+  await stop(boards.two, "SIGKILL");
+  await until("the last tab hears of it", () => tabs[7].evaluate(() => /two/.test(document.querySelector("main").innerText) && /offline|stale/i.test(document.querySelector("main").innerText)));
+  equal(crowd.complaints, []);
+  await crowd.close();
+});
+
+await rule("a_board_that_says_nothing_more_shows_within_six_seconds", async () => {
+  await visit(page, server, "#/boards");
+  await until("board one is online", async () => (await page.getByRole("article").filter({ hasText: "one" }).first().innerText()).includes("online"));
+  boards.one.kill("SIGSTOP"); // its connection stays open
+  try {
+    await until("the card says so", async () => /offline|stale|silent/i.test(await page.getByRole("article").filter({ hasText: "one" }).first().innerText()), 6000);
+  } finally {
+    boards.one.kill("SIGCONT");
+  }
+});
+
+await rule("a_killed_server_is_shown_at_once_and_its_return_too", async () => {
+  await visit(page, server, "#/boards");
+  await settled(page);
+  const kept = await page.locator("main").innerText();
+  await stop(server.child, "SIGKILL");
+  await until("the page says that the server is away", async () => /out of reach/.test(await page.locator("#link").innerText()), 3000);
+  check((await page.locator("main").innerText()).includes("one"), `what was known is still there: ${kept}`);
+  server = await startServer(server);
+  await until("live again", async () => (await page.locator("#link").innerText()) === "live");
+  boards.two = (await startBoards(server, ["one", "two", "three"].slice(1, 2))).two;
+  await until("boards are seen anew", async () => !/offline|stale/i.test(await page.locator("main").innerText()));
+  equal(await page.evaluate(() => performance.getEntriesByType("navigation")[0].type), "navigate", "the page was not loaded anew");
+});
+
+await noComplaints(context);
+await finish();
