@@ -52,6 +52,7 @@ export function memoryChart(layers, chosen) {
       arena ? (over ? `${over === 1 ? "One layer needs" : `${over} layers need`} more than your largest arena of ${bytes(arena)}: several boards must share.`
         : `Your largest arena has ${bytes(arena)}.`) : "");
   }
+  const rest = () => (current >= 0 ? say(current) : summary());
   function draw() {
     if (!schedule?.partial?.steps?.length || !box.clientWidth) return;
     const width = Math.max(box.clientWidth, LEFT + steps.length * 5 + 10);
@@ -82,8 +83,8 @@ export function memoryChart(layers, chosen) {
     svg("text", { class: "peak-text", x: end ? peakX + 6 : peakX - 6, y: y(peak) - 7, "text-anchor": end ? "end" : "start" }, `▼ peak ${bytes(peak)}`),
     steps.map((step, i) => i % every === 0 && svg("text", { class: "axis", x: LEFT + (i + 0.5) * slot, y: HEIGHT - 7, "text-anchor": "middle" }, step.layer.index)));
     const index = (event) => Math.floor((event.clientX - picture.getBoundingClientRect().left - LEFT) / slot);
-    picture.addEventListener("pointermove", (event) => { if (steps[index(event)]) mark(index(event)); });
-    picture.addEventListener("pointerleave", () => document.activeElement !== picture && summary());
+    picture.addEventListener("pointermove", (event) => say(index(event)));
+    picture.addEventListener("pointerleave", () => document.activeElement !== picture && rest());
     picture.addEventListener("click", (event) => { if (steps[index(event)]) mark(index(event), true); });
     picture.addEventListener("keydown", (event) => {
       const to = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: steps.length - 1 }[event.key];
@@ -96,7 +97,7 @@ export function memoryChart(layers, chosen) {
     const focused = box.contains(document.activeElement);
     box.replaceChildren(picture);
     if (focused) picture.focus();
-    summary();
+    rest();
   }
   let wide = 0;
   new ResizeObserver(() => {

@@ -6,7 +6,7 @@ import { live, subscribe } from "./live.js";
 import { settled } from "./parts.js";
 import { splitBar, splitKey } from "./split.js";
 
-const STRATEGIES = { auto: "auto", neuron: "neuron: parts of each layer", channels: "channels", strips: "strips: rows of the picture", single: "single: one board" };
+const STRATEGIES = { auto: "auto", neuron: "neuron: parts of each layer", single: "single: one board" }; // what the planner has today
 const SHARES = { rating: "by rating", even: "even", frequency: "by clock" };
 const RESOURCES = { arena: "memory for activations", flash: "flash for weights", weights: "memory for weights" };
 
@@ -25,16 +25,17 @@ const RIGHT = new Set(["needs", "has", "missing", "share", "moved"]);
 const table = (heads, rows) => el("div", { class: "scroll", tabindex: 0 }, el("table", {},
   el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: RIGHT.has(head) ? "number" : false }, head)))), el("tbody", {}, rows)));
 
-function used(value, of, word) {
+function used(value, of, word, note) {
   const text = of ? `${bytes(value)} of ${bytes(of)}` : bytes(value);
-  return el("td", { class: "metered" }, text, of ? meter(value / of, `${word}: ${text}`) : null);
+  return el("td", { class: "metered" }, text, of ? meter(value / of, `${word}: ${text}`) : null, el("span", { class: "small" }, note));
 }
 
 function party(p) {
   const board = live.boards.get(p.board);
   if (!p.used) return el("tr", {}, cell(p.name), el("td", { colspan: 5, class: "faint" }, "left out: its share rounds to nothing beside faster boards"));
-  return el("tr", {}, cell(p.name), cell(`${(p.share * 100).toFixed(1)} %`, true), used(p.arena_bytes, arenaOf(board), "arena"),
-    used(p.fragment_bytes, board?.hello?.flash_bytes, "flash"), el("td", { class: "wide" }, splitBar(p)), cell(bytes(p.bytes_sent + p.bytes_received), true));
+  return el("tr", {}, cell(p.name), cell(`${(p.share * 100).toFixed(1)} %`, true), used(p.arena_bytes, arenaOf(board), "arena", `peak ${bytes(p.peak_bytes)}`),
+    used(p.fragment_bytes, board?.hello?.flash_bytes, "flash", `weights ${bytes(p.weight_bytes)}`),
+    el("td", { class: "wide" }, splitBar(p), el("span", { class: "small" }, `computing ${ms(p.computing_ms)}, waiting ${ms(p.waiting_ms)}, moving ${ms(p.moving_ms)}`)), cell(bytes(p.bytes_sent + p.bytes_received), true));
 }
 
 function leftOut(asked) {
@@ -49,7 +50,7 @@ function fitting(plan, asked) {
   return [
     el("p", { class: "verdict" }, state("fits", "good"), ` on ${plan.boards_used} of ${plan.boards} board${plan.boards === 1 ? "" : "s"}; one inference is predicted to take `,
       el("strong", {}, ms(plan.latency_ms)), "."),
-    el("p", { class: "faint" }, `The slowest path: computing ${ms(plan.computing_ms)}, moving data ${ms(plan.moving_ms)}, waiting ${ms(plan.waiting_ms)}${plan.flash_ms ? `, reading flash ${ms(plan.flash_ms)}` : ""} at most on a board; `,
+    el("p", { class: "faint" }, `At most on a board: computing ${ms(plan.computing_ms)}, waiting ${ms(plan.waiting_ms)}, moving data ${ms(plan.moving_ms)}${plan.flash_ms ? `, reading flash ${ms(plan.flash_ms)}` : ""}. `,
       `${number(plan.rounds)} exchange${plan.rounds === 1 ? "" : "s"}, ${bytes(plan.bytes_moved)} moved, ${plan.throughput_per_s.toFixed(1)} inferences a second. Strategy ${plan.strategy}, shares ${plan.shares}.`),
     table(["board", "share", "arena", "flash", ["time: ", splitKey()], "moved"], plan.parties.map(party)),
     leftOut(asked),
@@ -148,7 +149,7 @@ export function planForm(version) {
       return;
     }
     answer.classList.add("asking");
-    if (!answer.children.length) answer.replaceChildren(el("p", { class: "faint" }, "planning …"));
+    if (!answer.children.length) answer.replaceChildren(el("p", { class: "faint" }, "planning, and trying what would make it fit if it does not …"));
     const asked = picker.asked();
     let said;
     let fits = false;
