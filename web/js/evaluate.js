@@ -57,7 +57,7 @@ function matrix({ names, confusion }) {
 
 /** `model()` names the deployed model to ask. */
 export function evaluation(model) {
-  const input = el("input", { type: "file", webkitdirectory: true, multiple: true, "aria-label": "a folder of labelled images" });
+  const input = el("input", { type: "file", webkitdirectory: true, multiple: true });
   const status = el("p", { role: "status" });
   const progress = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "images asked" });
   const stop = el("button", { type: "button", hidden: true, onclick: () => { running = null; } }, "Stop");

@@ -113,7 +113,7 @@ export function show(container, [wanted]) {
 
   // picture
   const preview = el("img", { class: "preview", alt: "the picture that was asked with", hidden: true });
-  const file = el("input", { type: "file", accept: "image/png,image/jpeg", "aria-label": "picture" });
+  const file = el("input", { type: "file", accept: "image/png,image/jpeg" });
   const again = el("button", { type: "button", hidden: true, onclick: () => picture && takePicture(picture) }, "Ask again");
   let picture = null;
   function takePicture(blob) {
@@ -130,7 +130,7 @@ export function show(container, [wanted]) {
 
   // tensor
   const tensorHelp = el("p", { class: "faint" });
-  const tensor = el("input", { type: "file", "aria-label": "raw tensor" });
+  const tensor = el("input", { type: "file" });
   function takeTensor(blob) {
     ask(async () => {
       const need = version.summary.inputs.reduce((sum, input) => sum + input.bytes, 0);
