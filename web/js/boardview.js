@@ -89,7 +89,7 @@ const rate = (kb) => (kb >= 1000 ? `${(kb / 1024).toFixed(1)} MB/s` : `${kb.toFi
 
 export function rating(board) {
   const { rating } = board;
-  if (!rating) return [["rating", board.link === "online" ? "being measured" : "not measured yet"]];
+  if (!rating) return [["rating", board.link === "online" && board.state === "accepted" ? "being measured" : "not measured yet"]];
   return [
     ["rating", el("span", {}, el("b", {}, rate(rating.rating_kb_per_s)), el("span", { class: "faint" }, " measured ", age(rating.measured_at), " ago"))],
     ["comes from", `${Math.round(rating.clock_hz / 1e6)} MHz, ${(rating.delay_s_per_kb * 1000).toFixed(3)} ms delay per KB, ${rate(rating.bandwidth_kb_per_s)} bandwidth`],

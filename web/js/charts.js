@@ -85,6 +85,11 @@ export function timeChart({ title, series, format, height = 190, empty }) {
     picture.setAttribute("width", width);
     picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     picture.setAttribute("aria-label", some ? `${title}, ${clock(data.begin)} to ${clock(data.end)}; most ${format(most)}. Arrow keys read the points.` : `${title}: ${empty}`);
+    if (!some) {
+      picture.replaceChildren(svg("text", { class: "empty-text", x: width / 2, y: height / 2, "text-anchor": "middle" }, empty));
+      said.textContent = "";
+      return;
+    }
     picture.replaceChildren(
       ...marks.map((mark) => svg("g", {},
         svg("line", { class: "grid", x1: PAD.left, x2: width - PAD.right, y1: y(mark), y2: y(mark) }),
@@ -92,7 +97,6 @@ export function timeChart({ title, series, format, height = 190, empty }) {
       ...times.map((time, i) => svg("text", { class: "tick-text", x: x(time), y: height - 4,
         "text-anchor": i === 0 ? "start" : i === times.length - 1 ? "end" : "middle" }, clock(time))),
       ...series.flatMap((one) => shapes(one, y)).flat(2));
-    if (!some) picture.append(svg("text", { class: "empty-text", x: width / 2, y: height / 2, "text-anchor": "middle" }, empty));
     const point = cursor == null ? null : data.points.find((one) => one.time === cursor);
     if (point) {
       const at = x(point.time + data.step / 2);

@@ -32,7 +32,7 @@ export function ask({ title, text, fields = [], confirm, danger = false, call })
         },
       }, heading, [].concat(text ?? []).map((one) => el("p", {}, one)),
       fields.map((field, i) => el("label", {}, field.label, " ", inputs[i])), message,
-      el("div", { class: "actions" }, go, el("button", { type: "button", onclick: () => dialog.close() }, "Leave it"))));
+      el("div", { class: "actions" }, go, el("button", { type: "button", autofocus: danger, onclick: () => dialog.close() }, "Leave it"))));
     dialog.addEventListener("close", () => {
       dialog.remove();
       resolve(done);

@@ -13,6 +13,7 @@ import { boardLink, deploymentSince, deploymentState, modelLink } from "../js/wo
 const MEASURE = 5; // inferences whose median stands beside the prediction
 const BUSY_MS = 500;
 const BUSY = new Set(["planning", "pushing", "verifying"]);
+const OVER = new Set(["retired", "cancelled", "failed"]);
 
 function partRow(part) {
   const full = part.fragment_bytes || 1;
@@ -46,9 +47,10 @@ function about(deployment) {
       ["model", modelLink(deployment.model, deployment.version)],
       ["version", el("code", {}, short(deployment.version))],
       ["tags", deployment.tags?.join(", ")],
-      ["why", last?.reason],
+      ["why", deployment.error ? null : last?.reason],
       ["error", deployment.error && el("span", { class: "bad" }, deployment.error.message)],
-      ["answers", deployment.promoted ? "questions without a version" : "only its own version: not promoted"],
+      ["needs", deployment.error?.code === "does_not_fit" && el("a", { href: `#/models/${encodeURIComponent(deployment.model)}` }, "see what it would need")],
+      ["answers", OVER.has(deployment.state) ? null : deployment.promoted ? "questions without a version" : "only its own version: not promoted"],
       ["asked for", `${new Date(deployment.created_at).toLocaleString()} by ${deployment.actor}`])),
     el("section", { class: "card" }, plan ? facts(
       ["plan", el("code", { title: plan.hash }, short(plan.hash))],
@@ -57,7 +59,7 @@ function about(deployment) {
       ["shares by", plan.shares],
       ["predicted", el("b", {}, ms(plan.latency_ms))],
       ["moved", bytes(plan.bytes_moved)],
-      ["rounds", `${number(plan.rounds)} exchanges`]) : el("p", { class: "faint" }, "There is no plan yet.")),
+      ["rounds", `${number(plan.rounds)} exchanges`]) : el("p", { class: "faint" }, OVER.has(deployment.state) ? "No plan came of it." : "There is no plan yet.")),
   ];
 }
 
@@ -96,7 +98,7 @@ export function show(container, [id]) {
   rest.hidden = true;
   container.append(el("p", { class: "crumb" }, el("a", { href: "#/deployments" }, "Deployments")), el("div", { class: "bar" }, title, now), problem, rest);
   const draw = {
-    parts: list(bodies.parts, { key: (part) => part.party, render: partRow, size: 100, empty: "It has no boards yet: it is being planned." }),
+    parts: list(bodies.parts, { key: (part) => part.party, render: partRow, size: 100, empty: "No board has a part of it." }),
     events: list(bodies.events, { key: (event) => `${event.at} ${event.state} ${event.reason}`, render: eventRow, empty: "" }),
     inferences: list(bodies.inferences, { render: inferenceRow, size: 10, empty: "No inference was asked of it yet." }),
   };

@@ -19,7 +19,7 @@ function card(deployment) {
   return el("article", { class: "card" },
     el("div", { class: "head" }, el("h2", {}, deploymentLink(deployment)), deploymentState(deployment)),
     facts(
-      ["since", [age(deploymentSince(deployment)), ` ago${last?.reason ? `, ${last.reason}` : ""}`]],
+      ["since", [age(deploymentSince(deployment)), ` ago${last?.reason && !deployment.error ? `, ${last.reason}` : ""}`]],
       ["version", el("code", {}, short(deployment.version))],
       ["error", deployment.error && el("span", { class: "bad" }, deployment.error.message)],
       ["tags", deployment.tags?.join(", ")],

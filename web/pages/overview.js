@@ -18,8 +18,9 @@ const PAGES = { board: "boards", deployment: "deployments", job: "models" };
 function remedy(item) {
   const board = item.kind === "board" && live.boards.get(item.id);
   if (board?.state === "pending") return action("Accept", () => post(`boards/${item.id}/accept`));
-  if (item.kind === "deployment" && live.deployments.get(item.id)?.state !== "failed" && item.id)
-    return action("Replan", () => post(`deployments/${item.id}/replan`));
+  const deployment = item.kind === "deployment" && live.deployments.get(item.id);
+  if (deployment?.state === "failed") return el("a", { href: `#/models/${encodeURIComponent(deployment.model)}` }, "What would it need?");
+  if (deployment) return action("Replan", () => post(`deployments/${item.id}/replan`));
   return null;
 }
 
@@ -157,7 +158,7 @@ export function show(container) {
     subscribe(["boards", "deployments", "models"], () => {
       boardTile(tiles[0]);
       deployedTile(tiles[1]);
-      const here = [...live.deployments.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
+      const here = [...live.deployments.values()].filter((deployment) => deployment.state !== "failed").sort((a, b) => (a.id < b.id ? 1 : -1));
       deployedSection.hidden = !here.length;
       drawDeployed(here);
       steps.replaceChildren(...firstSteps());
