@@ -50,4 +50,14 @@ one_run third
 check_match a_killed_fleet_is_found_again "$(cat "$work/third")" '3 boards are online \(0 new\)'
 check_equal a_killed_deployment_is_found_again "$(grep ^deployment "$work/third")" "$(grep ^deployment "$work/first")"
 check_equal nothing_is_pushed_after_a_kill "$(fragments)" "$before"
+
+# What a user deployed in its place is what the next run finds.
+come_up other
+url=$(jq -r .url "$work/data/.serve.json")
+other=$(curl -sS "${url%/}/api/v1/deployments" -H 'Content-Type: application/json' \
+    -d '{"model":"digits","replace":true,"tags":["mine"]}' | jq -r .id)
+check_equal another_deployment_replaces_it "$(curl -sS "${url%/}/api/v1/deployments/$other?wait=60" | jq -r .state)" active
+stop run TERM
+one_run last
+check_match the_next_run_finds_the_other_deployment "$(grep ^deployment "$work/last")" "^deployment $other is active"
 finish
