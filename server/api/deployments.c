@@ -1,7 +1,8 @@
 /* /api/v1/deployments, /plans and /schedules. */
 #include "server/api/wait.h"
 
-#include "server/plan/describe.h"
+#include "server/schedule/json.h"
+#include "server/schedule/read.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,26 +18,45 @@ int api_plan(struct http_exchange *x)
     return http_json(x, 200, json);
 }
 
+/* The graph of a stored version, or one without weights from the body; NULL with the answer or `error` set.
+ */
+static struct graph *schedule_graph(struct http_exchange *x, const json_t *body, const char *model,
+                                    const char *version, struct error *error)
+{
+    const json_t *given = json_object_get(body, "graph");
+    char sha[65];
+    struct graph *graph = NULL;
+    if (given)
+        return schedule_read(given, error);
+    sqlite3 *db = api_reader(x);
+    if (!db)
+        return NULL;
+    if (deploy_resolve_version(db, model, version, sha, error) >= 0)
+        graph = deploy_load_graph(db, sha, error);
+    api_done(x, db);
+    if (!graph)
+        error_set(error, STATUS_NO_MEMORY, "no memory for the model");
+    return graph;
+}
+
 int api_schedule(struct http_exchange *x)
 {
     const json_t *body = http_request(x)->json;
     struct error error;
     error_clear(&error);
     const char *model = NULL, *version = "latest";
-    if (api_check_keys(x, body, "model|version") < 0 || !api_text(x, body, "model", &model) ||
-        !api_text(x, body, "version", &version))
+    struct schedule_options options = schedule_defaults();
+    if (api_check_keys(x, body, "model|version|graph|accumulator|axes|extra_macs|image|ram") < 0 ||
+        !api_text(x, body, "model", &model) || !api_text(x, body, "version", &version))
         return 0;
-    if (!model)
-        return http_fail_status(x, STATUS_INVALID_ARGUMENT, "'model' is missing");
-    sqlite3 *db = api_reader(x);
-    if (!db)
+    if (!model == !json_object_get(body, "graph"))
+        return http_fail_status(x, STATUS_INVALID_ARGUMENT, "either 'model' or 'graph' must be there");
+    if (schedule_options_read(body, &options, &error) < 0)
+        return http_fail(x, &error);
+    struct graph *graph = schedule_graph(x, body, model, version, &error);
+    if (!graph && error.status == STATUS_OK)
         return 0;
-    char sha[65];
-    struct graph *graph = NULL;
-    if (deploy_resolve_version(db, model, version, sha, &error) >= 0)
-        graph = deploy_load_graph(db, sha, &error);
-    api_done(x, db);
-    json_t *json = graph ? describe_schedule(graph, &error) : NULL;
+    json_t *json = graph ? schedule_describe(graph, &options, &error) : NULL;
     graph_free(graph);
     return api_answer(x, json, &error);
 }

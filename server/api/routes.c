@@ -16,7 +16,7 @@
         method, path, role, HTTP_WORKER, body, limit, handler, summary, request, response \
     }
 
-enum { JSON_BYTES = 65536 };
+enum { JSON_BYTES = 65536, GRAPH_BYTES = 1 << 20 };
 
 /* clang-format off */
 static const struct http_route routes[] = {
@@ -47,8 +47,8 @@ static const struct http_route routes[] = {
 
     READ("/api/v1/jobs", HTTP_INLINE, api_jobs, "list", "jobs, newest first"),
     READ("/api/v1/jobs/{id}", HTTP_INLINE, api_job, "job", "a job; ?wait=SECONDS"),
-    WRITE("POST", "/api/v1/schedules", VIEWER, HTTP_BODY_JSON, JSON_BYTES, api_schedule, "schedule_request",
-          "schedule", "one board's schedule and memory of a model"),
+    WRITE("POST", "/api/v1/schedules", VIEWER, HTTP_BODY_JSON, GRAPH_BYTES, api_schedule, "schedule_request",
+          "schedule", "one board's schedule and memory of a model, or of a graph without weights"),
     WRITE("POST", "/api/v1/plans", VIEWER, HTTP_BODY_JSON, JSON_BYTES, api_plan, "deployment_request", "plan",
           "a dry run: nothing is sent; 422 names what does not fit and what would"),
 

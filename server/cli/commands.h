@@ -10,8 +10,10 @@
       "--data DIR [--listen 127.0.0.1:8080] [--board-listen 127.0.0.1:8443] [--config FILE] [--json]",       \
       "the server, until Ctrl-C")                                                                            \
     X(cli_inspect, "inspect", "MODEL [--json]", "a model's layers, shapes, MACs, parameters, memory")        \
-    X(cli_schedule, "schedule", "MODEL [--ram BYTES] [--json]",                                              \
-      "how one board runs a model, and in how much memory")                                                  \
+    X(cli_schedule, "schedule",                                                                              \
+      "MODEL|GRAPH.json [--accumulator 32|16|8] [--axes channels|rows|all] [--extra-macs PCT] "              \
+      "[--image counted|streamed] [--ram BYTES] [--json]",                                                   \
+      "the least memory one board could run a network in, and how")                                          \
     X(cli_plan, "plan",                                                                                      \
       "MODEL --boards N|FLEET.json [--strategy auto|neuron|single] [--shares rating|even|frequency] "        \
       "[--profile FILE] [--ram BYTES] [--flash BYTES] [--json]",                                             \

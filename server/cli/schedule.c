@@ -1,57 +1,102 @@
-/* `shoal schedule MODEL`: one board's steps, peak and bottleneck. For now every operator runs whole ("full").
- */
+/* `shoal schedule MODEL|GRAPH.json`: one board's steps, peak and bottleneck under partial execution. A file
+ * whose first character is '{' is a network without weights. */
+#include "server/base/file.h"
 #include "server/cli/commands.h"
 #include "server/cli/fleet_options.h"
-#include "server/plan/describe.h"
+#include "server/import/import.h"
+#include "server/schedule/json.h"
+#include "server/schedule/read.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static long long number(json_t *object, const char *key)
 {
     return (long long)json_integer_value(json_object_get(object, key));
 }
 
+static void print_step(json_t *step)
+{
+    json_t *ops = json_object_get(step, "ops"), *name;
+    size_t i;
+    (void)printf("%-8s %10lld ", json_string_value(json_object_get(step, "mode")),
+                 number(step, "peak_bytes"));
+    if (number(step, "k"))
+        (void)printf(" k=%lld", number(step, "k"));
+    if (json_is_array(json_object_get(step, "tile")))
+        (void)printf(" tile %lldx%lld",
+                     (long long)json_integer_value(json_array_get(json_object_get(step, "tile"), 0)),
+                     (long long)json_integer_value(json_array_get(json_object_get(step, "tile"), 1)));
+    if (number(step, "again"))
+        (void)printf(" only for the last:");
+    json_array_foreach(ops, i, name)(void) printf(" %s", json_string_value(name));
+    (void)printf("\n");
+}
+
 static void print_table(json_t *schedule)
 {
-    json_t *partial = json_object_get(schedule, "partial"), *steps = json_object_get(partial, "steps");
-    json_t *bottleneck = json_object_get(schedule, "bottleneck"), *item;
+    json_t *partial = json_object_get(schedule, "partial"), *item;
+    json_t *bottleneck = json_object_get(schedule, "bottleneck");
     size_t i;
-    json_array_foreach(steps, i, item)(void) printf(
-        "%-8s %10lld  %s\n", json_string_value(json_object_get(item, "mode")), number(item, "peak_bytes"),
-        json_string_value(json_array_get(json_object_get(item, "ops"), 0)));
-    (void)printf("\npeak %lld bytes, arena %lld, scratch %lld, extra MACs %lld\n",
-                 number(partial, "peak_bytes"), number(partial, "arena_bytes"),
-                 number(partial, "scratch_bytes"), number(partial, "extra_macs"));
+    json_array_foreach(json_object_get(partial, "steps"), i, item) print_step(item);
+    (void)printf("\npeak %lld bytes (operator by operator %lld), extra MACs %lld of %lld\n",
+                 number(partial, "peak_bytes"), number(json_object_get(schedule, "ordinary"), "peak_bytes"),
+                 number(partial, "extra_macs"), number(schedule, "macs"));
     const char *op = json_string_value(json_object_get(bottleneck, "op"));
     (void)printf("bottleneck: %s\n", op ? op : "-");
     json_array_foreach(json_object_get(bottleneck, "tensors"), i, item)(void)
         printf("  %-7s %10lld  %s\n", json_string_value(json_object_get(item, "role")), number(item, "bytes"),
                json_string_value(json_object_get(item, "name")));
+    if (!json_is_true(json_object_get(schedule, "exhaustive")))
+        (void)printf("the graph is too wide to try every order of its operators\n");
+    const char *reason = json_string_value(json_object_get(schedule, "why_not_executable"));
+    if (reason)
+        (void)printf("not executable: %s\n", reason);
 }
 
-static int check_ram(json_t *schedule, int64_t ram, struct error *error)
+static struct graph *read_json(const uint8_t *bytes, size_t size, struct error *error)
 {
-    int64_t need = number(json_object_get(schedule, "partial"), "arena_bytes");
-    if (ram == 0 || need <= ram)
-        return 0;
-    error_set(error, STATUS_DOES_NOT_FIT, "the arena needs %lld bytes and there are %lld", (long long)need,
-              (long long)ram);
-    const char *op = json_string_value(json_object_get(json_object_get(schedule, "bottleneck"), "op"));
-    error->shortfall =
-        (struct error_shortfall){.segment = -1, .resource = "arena", .need_bytes = need, .have_bytes = ram};
-    snprintf(error->shortfall.op, sizeof error->shortfall.op, "%s", op ? op : "");
-    return STATUS_DOES_NOT_FIT;
+    json_error_t reason;
+    json_t *json = json_loadb((const char *)bytes, size, JSON_REJECT_DUPLICATES, &reason);
+    struct graph *graph = json ? schedule_read(json, error) : NULL;
+    if (!json) {
+        error_set(error, STATUS_BAD_JSON, "line %d: %s", reason.line, reason.text);
+        error_at_offset(error, reason.position);
+    }
+    json_decref(json);
+    return graph;
 }
 
-static int show(const struct graph *graph, int64_t ram, bool json)
+static bool is_json(const uint8_t *bytes, size_t size)
+{
+    size_t i = 0;
+    while (i < size && isspace(bytes[i]))
+        i++;
+    return i < size && bytes[i] == '{';
+}
+
+static struct graph *read_network(const char *path, struct error *error)
+{
+    uint8_t *bytes;
+    size_t size;
+    if (file_read(path, IMPORT_MODEL_BYTES_MAX, &bytes, &size, error) < 0)
+        return NULL;
+    const char *base = strrchr(path, '/');
+    struct graph *graph = is_json(bytes, size) ? read_json(bytes, size, error)
+                                               : import_bytes(bytes, size, base ? base + 1 : path, error);
+    free(bytes);
+    return graph;
+}
+
+static int show(const struct graph *graph, const struct schedule_options *options, bool json)
 {
     struct error error;
     error_clear(&error);
-    json_t *schedule = describe_schedule(graph, &error);
-    if (!schedule || check_ram(schedule, ram, &error) < 0) {
-        json_decref(schedule);
+    json_t *schedule = schedule_describe(graph, options, &error);
+    if (!schedule)
         return cli_fail(json, &error);
-    }
     if (json)
         return cli_print_json(schedule);
     print_table(schedule);
@@ -62,20 +107,27 @@ static int show(const struct graph *graph, int64_t ram, bool json)
 int cli_schedule(const struct cli_command *self, int argc, char **argv)
 {
     bool json = false;
-    int64_t ram = 0;
+    struct schedule_options chosen = schedule_defaults();
+    int axes = 2, image = 0, accumulator = 0;
     const struct cli_option options[] = {
-        {.name = "ram", .kind = CLI_NUMBER, .target = &ram, .min = 1, .max = (int64_t)1 << 40},
+        {.name = "accumulator", .kind = CLI_CHOICE, .target = &accumulator, .choices = "32|16|8"},
+        {.name = "axes", .kind = CLI_CHOICE, .target = &axes, .choices = "channels|rows|all"},
+        {.name = "extra-macs", .kind = CLI_REAL, .target = &chosen.extra_macs},
+        {.name = "image", .kind = CLI_CHOICE, .target = &image, .choices = "counted|streamed"},
+        {.name = "ram", .kind = CLI_NUMBER, .target = &chosen.ram, .min = 1, .max = (int64_t)1 << 40},
         {.name = "json", .kind = CLI_FLAG, .target = &json},
     };
     const char *path;
-    struct graph *graph;
     int code;
-    if (!cli_options(self, argc, argv, options, 2, &path, 1, 1, NULL, &code))
+    if (!cli_options(self, argc, argv, options, sizeof options / sizeof *options, &path, 1, 1, NULL, &code))
         return code;
-    code = fleet_options_model(path, json, &graph, NULL);
-    if (code != CLI_DONE)
-        return code;
-    code = show(graph, ram, json);
+    chosen.accumulator = 32 >> accumulator;
+    chosen.axes = (enum schedule_axes)(axes + 1);
+    chosen.streamed = image == 1;
+    struct error error;
+    error_clear(&error);
+    struct graph *graph = read_network(path, &error);
+    code = graph ? show(graph, &chosen, json) : cli_fail(json, &error);
     graph_free(graph);
     return code;
 }

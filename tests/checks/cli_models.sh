@@ -15,8 +15,9 @@ check_equal inspect_names_input_and_output "$(get '[.inputs[0].dims[-1], .output
 peak=$(get .memory.peak_bytes)
 json schedule "$model"
 check_equal schedule_and_inspect_agree_on_the_peak "$(get .ordinary.peak_bytes)" "$peak"
-check_equal schedule_bottleneck_adds_up_to_the_peak "$(get '[.bottleneck.tensors[].bytes] | add')" "$peak"
-check_equal schedule_runs_whole_operators "$(get '[.partial.steps[].mode] | unique | @csv')" '"full"'
+check_equal schedule_bottleneck_adds_up_to_the_peak "$(get '([.bottleneck.tensors[].bytes] | add) == .partial.peak_bytes')" true
+check_equal schedule_takes_less_than_operator_by_operator "$(get '.partial.peak_bytes < .ordinary.peak_bytes')" true
+check_equal schedule_says_what_boards_cannot_run_yet "$(get '[.executable, (.why_not_executable | length > 0)] | @csv')" false,true
 shoal schedule "$model" --ram 1000 >/dev/null
 check_equal schedule_beyond_the_memory_is_refused $? 1
 

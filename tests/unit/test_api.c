@@ -361,6 +361,27 @@ static void the_schedule_is_there_when_the_job_is_done(void **state)
     json_decref(json);
 }
 
+static void a_graph_without_weights_is_scheduled(void **state)
+{
+    (void)state;
+    json_t *json;
+    assert_int_equal(
+        put_json("POST", "/api/v1/schedules",
+                 "{\"axes\":\"channels\",\"graph\":{\"name\":\"g\",\"tensors\":{\"a\":{\"shape\":[4,4,8]},"
+                 "\"b\":{\"shape\":[4,4,8]},\"c\":{\"shape\":[1,1,8]}},\"inputs\":[\"a\"],"
+                 "\"outputs\":[\"c\"],\"ops\":[{\"name\":\"b\",\"type\":\"conv\",\"inputs\":[\"a\"],"
+                 "\"output\":\"b\",\"k\":[3,3]},{\"name\":\"c\",\"type\":\"gap\",\"inputs\":[\"b\"],"
+                 "\"output\":\"c\"}]}}",
+                 &json),
+        200);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(json, "partial"), "peak_bytes")),
+                     128 + 16 + 8);
+    assert_false(json_is_true(json_object_get(json, "executable")));
+    json_decref(json);
+    assert_int_equal(put_json("POST", "/api/v1/schedules", "{\"graph\":{\"ops\":[]}}", &json), 422);
+    json_decref(json);
+}
+
 static void waiting_has_a_limit_and_unknown_jobs_are_not_found(void **state)
 {
     (void)state;
@@ -440,7 +461,9 @@ static void unknown_keys_and_wrong_types_are_refused(void **state)
         {"/api/v1/enrolments", "{\"accept\":\"yes\"}"},
         {"/api/v1/enrolments", "{\"accept\":true,\"accept\":true}"},
         {"/api/v1/enrolments", "{\"accept\":true"},
-        {"/api/v1/schedules", "{\"model\":\"x\",\"ram\":1}"},
+        {"/api/v1/schedules", "{\"model\":\"x\",\"colour\":1}"},
+        {"/api/v1/schedules", "{\"model\":\"x\",\"accumulator\":12}"},
+        {"/api/v1/schedules", "{\"model\":\"x\",\"graph\":{}}"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json_t *json;
@@ -579,6 +602,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_model_without_a_picture_takes_no_input_settings),
         cmocka_unit_test(what_is_removed_is_gone),
         cmocka_unit_test(the_schedule_is_there_when_the_job_is_done),
+        cmocka_unit_test(a_graph_without_weights_is_scheduled),
         cmocka_unit_test(waiting_has_a_limit_and_unknown_jobs_are_not_found),
         cmocka_unit_test(unfinished_jobs_are_taken_up_after_a_restart),
         cmocka_unit_test(without_boards_a_plan_needs_boards),

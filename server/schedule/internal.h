@@ -1,0 +1,103 @@
+/*
+ * What the scheduler's files share. net: the part of the graph that boards run, reduced to what the search
+ * asks; memory of a set of operators done: net_live; one candidate step: struct move. Not for other modules.
+ */
+#ifndef SHOAL_SERVER_SCHEDULE_INTERNAL_H
+#define SHOAL_SERVER_SCHEDULE_INTERNAL_H
+
+#include "server/schedule/schedule.h"
+
+#include "server/model/optable.h"
+
+enum { NET_LOOP_OPS_MAX = 32 };
+
+struct net_tensor {
+    int64_t bytes;
+    struct shape shape;
+    int32_t storage;  /* the tensor whose memory it is: itself, or through views the first one */
+    int32_t producer; /* op of the net; -1: there from the start */
+    int32_t *readers; /* ops of the net, each once */
+    int32_t n_readers;
+    bool input, output, used;
+};
+
+struct net_op {
+    int32_t graph_op;
+    int32_t in[GRAPH_OP_INPUTS_MAX];  /* tensors, each once, no constants */
+    bool sliced[GRAPH_OP_INPUTS_MAX]; /* a part of the output's channels needs only that part of this input's
+                                       */
+    int32_t n_in, out;
+    enum op_class class;
+    bool channels; /* channel-wise and may be cut over channels */
+    bool inplace, view;
+    int64_t macs, weight_bytes;
+};
+
+/* Tensors are numbered as in the graph, operators in the order of the graph without those of the coordinator.
+ */
+struct net {
+    const struct graph *graph;
+    struct net_op *ops;
+    int32_t n_ops;
+    struct net_tensor *tensors;
+    int32_t n_tensors;
+    int32_t *used; /* tensors that the net reads or writes */
+    int32_t n_used;
+    struct arena *arena;
+};
+
+/* NULL without memory. */
+struct net *net_new(const struct graph *graph);
+void net_free(struct net *net);
+
+typedef uint64_t done_word;
+static inline bool done_has(const done_word *done, int32_t op)
+{
+    return done[op / 64] >> (op % 64) & 1;
+}
+static inline void done_add(done_word *done, int32_t op)
+{
+    done[op / 64] |= (done_word)1 << (op % 64);
+}
+static inline int32_t done_words(const struct net *net)
+{
+    return net->n_ops / 64 + 1;
+}
+
+/* The tensor is there and somebody still needs it. `streamed`: an input that nobody has read has not arrived.
+ */
+bool net_is_live(const struct net *net, const done_word *done, int32_t tensor, bool streamed);
+bool net_available(const struct net *net, const done_word *done, int32_t tensor);
+bool net_ready(const struct net *net, const done_word *done, int32_t op);
+/* Bytes of all live tensors, each storage once. */
+int64_t net_live(const struct net *net, const done_word *done, bool streamed);
+/* After `after` is done nobody needs the memory of the tensor any more. */
+bool net_dies(const struct net *net, const done_word *after, int32_t tensor);
+
+/* A candidate step from a state: the operators it does, and what it takes. */
+struct move {
+    enum schedule_mode mode;
+    int32_t ops[NET_LOOP_OPS_MAX];
+    int32_t n_ops, again; /* `again`: ops[0..again) are computed but stay to be done */
+    int64_t fixed_bytes;  /* everything but `part_bytes` */
+    int64_t part_bytes;   /* CHANNELS: for each channel an iteration */
+    int32_t iterations;   /* CHANNELS: with one channel each */
+    int32_t tile_h, tile_w;
+    int64_t extra_macs;
+};
+static inline int64_t move_peak(const struct move *move)
+{
+    return move->fixed_bytes + move->part_bytes;
+}
+
+typedef void move_sink(void *context, const struct move *move);
+
+/* All loops over channels that may run next: sets of operators joined by partial tensors. Stops after `limit`
+ * and then returns false. */
+bool loops_each(const struct net *net, const done_word *done, const struct schedule_options *options,
+                int32_t limit, move_sink *sink, void *context);
+/* One operator, whole. */
+void loops_full(const struct net *net, const done_word *done, const struct schedule_options *options,
+                int32_t op, struct move *move);
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * A schedule as JSON. What a reader could take for more than it is stands beside it: whether boards run such
+ * a schedule today, and why not.
+ */
+#include "server/schedule/json.h"
+
+#include "server/model/optable.h"
+
+#include <string.h>
+
+static const char *const axes_names[] = {"full", "channels", "rows", "all"};
+static const char *const mode_names[] = {"full", "channels", "rows", "patches"};
+
+struct schedule_options schedule_defaults(void)
+{
+    return (struct schedule_options){.axes = SCHEDULE_AXES_ALL, .accumulator = 32};
+}
+
+static int read_word(const json_t *json, const char *key, const char *const *words, int n, int *out,
+                     struct error *error)
+{
+    const json_t *value = json_object_get(json, key);
+    if (!value)
+        return 0;
+    for (int i = 0; i < n && json_is_string(value); i++)
+        if (strcmp(json_string_value(value), words[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    return error_set(error, STATUS_INVALID_ARGUMENT, "'%s' is one of %s, %s%s%s", key, words[0], words[1],
+                     n > 2 ? ", " : "", n > 2 ? words[2] : "");
+}
+
+int schedule_options_read(const json_t *json, struct schedule_options *options, struct error *error)
+{
+    static const char *const images[] = {"counted", "streamed"};
+    const json_t *bits = json_object_get(json, "accumulator"), *extra = json_object_get(json, "extra_macs");
+    const json_t *ram = json_object_get(json, "ram");
+    int axes = (int)options->axes - 1, image = options->streamed;
+    if (read_word(json, "axes", axes_names + 1, 3, &axes, error) < 0 ||
+        read_word(json, "image", images, 2, &image, error) < 0)
+        return STATUS_INVALID_ARGUMENT;
+    options->axes = (enum schedule_axes)(axes + 1);
+    options->streamed = image == 1;
+    if (bits && json_integer_value(bits) != 8 && json_integer_value(bits) != 16 &&
+        json_integer_value(bits) != 32)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "'accumulator' is 32, 16 or 8");
+    if (extra &&
+        (!json_is_number(extra) || !(json_number_value(extra) >= 0 && json_number_value(extra) <= 1000)))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "'extra_macs' is a percentage from 0 to 1000");
+    if (ram && (!json_is_integer(ram) || json_integer_value(ram) < 1))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "'ram' is a number of bytes");
+    options->accumulator = bits ? (int32_t)json_integer_value(bits) : options->accumulator;
+    options->extra_macs = extra ? json_number_value(extra) : options->extra_macs;
+    options->ram = ram ? json_integer_value(ram) : options->ram;
+    return 0;
+}
+
+static json_t *step_json(const struct graph *graph, const struct schedule_step *step)
+{
+    json_t *ops = json_array(), *layers = json_array();
+    for (int32_t i = 0; i < step->n_ops; i++) {
+        json_array_append_new(ops, json_string(graph->ops[step->ops[i]].name));
+        json_array_append_new(layers, json_integer(step->ops[i]));
+    }
+    json_t *tile = step->tile_h ? json_pack("[i,i]", (int)step->tile_h, (int)step->tile_w) : json_null();
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I}", "mode", mode_names[step->mode], "ops", ops,
+                     "layers", layers, "k", step->k ? json_integer(step->k) : json_null(), "tile", tile,
+                     "again", (int)step->again, "extra_macs", (json_int_t)step->extra_macs, "peak_bytes",
+                     (json_int_t)step->peak_bytes);
+}
+
+static bool reads(const struct graph *graph, const struct schedule_step *step, int32_t tensor)
+{
+    for (int32_t i = 0; i < step->n_ops; i++)
+        for (int32_t j = 0; j < graph->ops[step->ops[i]].n_inputs; j++)
+            if (graph->ops[step->ops[i]].inputs[j] == tensor)
+                return true;
+    return false;
+}
+
+static json_t *bottleneck_json(const struct graph *graph, const struct schedule *schedule)
+{
+    if (schedule->peak_step < 0)
+        return json_null();
+    const struct schedule_step *step = &schedule->steps[schedule->peak_step];
+    const struct op *last = &graph->ops[step->ops[step->n_ops - 1]];
+    json_t *tensors = json_array();
+    for (int32_t i = 0; i < step->n_live; i++) {
+        int32_t tensor = step->live[i];
+        json_array_append_new(tensors,
+                              json_pack("{s:s?, s:I, s:s}", "name", graph->tensors[tensor].name, "bytes",
+                                        (json_int_t)shape_elements(graph->tensors[tensor].shape), "role",
+                                        reads(graph, step, tensor) ? "input" : "live"));
+    }
+    if (step->inner_bytes)
+        json_array_append_new(tensors,
+                              json_pack("{s:s?, s:I, s:s}", "name", graph->tensors[last->output].name,
+                                        "bytes", (json_int_t)step->inner_bytes, "role", "step"));
+    return json_pack("{s:s, s:I, s:o}", "op", last->name, "bytes", (json_int_t)step->peak_bytes, "tensors",
+                     tensors);
+}
+
+static void totals(const struct graph *graph, int64_t *macs, int64_t *params)
+{
+    *macs = *params = 0;
+    for (int32_t i = 0; i < graph->n_ops; i++) {
+        const struct op *op = &graph->ops[i];
+        struct shape out = graph->tensors[op->output].shape;
+        *macs += op_row(op->kind)->macs(graph, op, box_whole(out));
+        *params += op->weight_bytes + (op->bias ? out.c : 0);
+    }
+}
+
+static const char *why_not(const struct schedule *schedule, const struct schedule_options *options)
+{
+    for (int32_t i = 0; i < schedule->n_steps; i++) {
+        if (schedule->steps[i].mode == SCHEDULE_CHANNELS && options->accumulator < 32)
+            return "sums of fewer than 32 bits are not exact";
+        if (schedule->steps[i].mode != SCHEDULE_FULL)
+            return "boards run operator by operator for now: programs are not yet made from channel loops, "
+                   "row loops "
+                   "and patches";
+    }
+    return NULL;
+}
+
+static json_t *whole_json(const struct graph *graph, const struct schedule_options *options,
+                          const struct schedule *ordinary, const struct schedule *schedule)
+{
+    int64_t macs, params;
+    totals(graph, &macs, &params);
+    json_t *steps = json_array();
+    for (int32_t i = 0; i < schedule->n_steps; i++)
+        json_array_append_new(steps, step_json(graph, &schedule->steps[i]));
+    const char *reason = why_not(schedule, options);
+    json_t *ram = options->ram ? json_integer(options->ram) : json_null();
+    return json_pack(
+        "{s:s?, s:I, s:I, s:{s:I}, s:{s:I, s:n, s:n, s:I, s:o}, s:o, s:{s:i, s:s, s:f, s:s, s:o}, s:b, "
+        "s:b, s:s?, s:[s]}",
+        "name", graph->name, "macs", (json_int_t)macs, "params", (json_int_t)params, "ordinary", "peak_bytes",
+        (json_int_t)ordinary->peak_bytes, "partial", "peak_bytes", (json_int_t)schedule->peak_bytes,
+        "arena_bytes", "scratch_bytes", "extra_macs", (json_int_t)schedule->extra_macs, "steps", steps,
+        "bottleneck", bottleneck_json(graph, schedule), "options", "accumulator", (int)options->accumulator,
+        "axes", axes_names[options->axes], "extra_macs", options->extra_macs, "image",
+        options->streamed ? "streamed" : "counted", "ram", ram, "exhaustive", (int)schedule->exhaustive,
+        "executable", reason == NULL, "why_not_executable", reason, "searched", "channels");
+}
+
+json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,
+                          struct error *error)
+{
+    struct schedule_options whole = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32};
+    struct schedule *schedule = schedule_make(graph, options, error);
+    struct schedule *ordinary = schedule ? schedule_make(graph, &whole, error) : NULL;
+    json_t *json = ordinary ? whole_json(graph, options, ordinary, schedule) : NULL;
+    if (ordinary && !json)
+        error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
+    schedule_free(schedule);
+    schedule_free(ordinary);
+    return json;
+}

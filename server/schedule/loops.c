@@ -1,0 +1,400 @@
+/*
+ * Loops over channels by the six rules of Pex: full continue, partial continue, generate, accumulate, slice,
+ * post-concatenate. A loop is closed at once: a set of operators joined by partial tensors, in which a
+ * channel-wise operator continues, an aggregating one whose input is there before the loop generates, one
+ * whose input is partial accumulates; a tensor that is needed after the loop is concatenated. Sets grow from
+ * one operator by another reader of a tensor that is read a channel at a time, together with what that
+ * reader still lacks; loops that share no such tensor gain nothing by running as one.
+ */
+#include "server/schedule/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORDERS_MAX = 120, HASH_SLOTS = 1 << 13 };
+
+enum form { FORM_NONE, FORM_PART, FORM_SUM };
+
+struct loops {
+    const struct net *net;
+    const done_word *done;
+    done_word *after;
+    const struct schedule_options *options;
+    move_sink *sink;
+    void *context;
+    int32_t left;
+    bool all;
+    uint64_t *seen;
+};
+
+/* One set under evaluation; arrays run over its operators. */
+struct body {
+    int32_t ops[NET_LOOP_OPS_MAX];
+    int32_t n;
+    enum form form[NET_LOOP_OPS_MAX];
+    bool kept[NET_LOOP_OPS_MAX]; /* the output is needed after the loop */
+    int32_t iterations;
+    int64_t base; /* context without what the order decides */
+};
+
+static int32_t position(const struct body *body, int32_t op)
+{
+    for (int32_t i = 0; i < body->n; i++)
+        if (body->ops[i] == op)
+            return i;
+    return -1;
+}
+
+static int32_t gcd(int32_t a, int32_t b)
+{
+    while (b) {
+        int32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Decides the form of each operator; false where a rule forbids the set. */
+static bool set_forms(const struct loops *loops, struct body *body)
+{
+    const struct net *net = loops->net;
+    body->iterations = 0;
+    for (int32_t k = 0; k < body->n; k++) {
+        const struct net_op *op = &net->ops[body->ops[k]];
+        bool sum = false;
+        for (int32_t i = 0; i < op->n_in; i++) {
+            const struct net_tensor *in = &net->tensors[op->in[i]];
+            int32_t from = in->producer < 0 ? -1 : position(body, in->producer);
+            if (from >= 0 && (from >= k || body->form[from] != FORM_PART))
+                return false; /* an accumulated output is whole only after the loop */
+            if (op->class == OP_CLASS_AGGREGATING)
+                sum = from >= 0;
+            else if (from >= 0 && !op->sliced[i])
+                return false;
+            else if (op->sliced[i])
+                body->iterations = gcd(in->shape.c, body->iterations);
+        }
+        body->form[k] = sum ? FORM_SUM : FORM_PART;
+        if (!sum)
+            body->iterations = gcd(net->tensors[op->out].shape.c, body->iterations);
+    }
+    return body->iterations > 1;
+}
+
+static void set_base(const struct loops *loops, struct body *body)
+{
+    const struct net *net = loops->net;
+    memcpy(loops->after, loops->done, (size_t)done_words(net) * sizeof *loops->after);
+    for (int32_t k = 0; k < body->n; k++)
+        done_add(loops->after, body->ops[k]);
+    body->base = net_live(net, loops->done, loops->options->streamed);
+    for (int32_t k = 0; k < body->n; k++) {
+        const struct net_op *op = &net->ops[body->ops[k]];
+        const struct net_tensor *out = &net->tensors[op->out];
+        body->kept[k] = net_is_live(net, loops->after, op->out, false);
+        if (body->form[k] == FORM_SUM)
+            body->base += out->bytes * loops->options->accumulator / 8;
+        for (int32_t i = 0; i < op->n_in && loops->options->streamed; i++)
+            if (net->tensors[op->in[i]].input && !net_is_live(net, loops->done, op->in[i], true)) {
+                bool first = true; /* arrives now, whole */
+                for (int32_t j = 0; j < k && first; j++)
+                    for (int32_t m = 0; m < net->ops[body->ops[j]].n_in; m++)
+                        first &= net->ops[body->ops[j]].in[m] != op->in[i];
+                body->base += first ? net->tensors[op->in[i]].bytes : 0;
+            }
+    }
+}
+
+/* While an order is walked: bytes of each partial tensor, and the whole tensor in whose memory it lies. */
+struct walk {
+    int64_t part[NET_LOOP_OPS_MAX];
+    int32_t host[NET_LOOP_OPS_MAX];
+    int64_t live, most, saved;
+};
+
+static bool last_reader(const struct body *body, const struct net *net, const int32_t *order, int32_t at,
+                        int32_t tensor)
+{
+    for (int32_t i = at + 1; i < body->n; i++) {
+        const struct net_op *op = &net->ops[body->ops[order[i]]];
+        for (int32_t j = 0; j < op->n_in; j++)
+            if (op->in[j] == tensor)
+                return false;
+    }
+    return true;
+}
+
+/* Nobody in the loop reads it other than a channel at a time, and nobody needs it afterwards. */
+static bool may_overwrite_whole(const struct loops *loops, const struct body *body, int32_t tensor)
+{
+    const struct net *net = loops->net;
+    for (int32_t k = 0; k < body->n; k++) {
+        const struct net_op *op = &net->ops[body->ops[k]];
+        for (int32_t i = 0; i < op->n_in; i++)
+            if (op->in[i] == tensor && (op->class != OP_CLASS_CHANNELWISE || !op->sliced[i]))
+                return false;
+    }
+    return net_dies(net, loops->after, tensor);
+}
+
+/* Where operator k's output goes when it may overwrite an input: *host is a whole tensor or -1, *input the
+ * place in the body of the partial tensor that it replaces, or -1. False: nowhere. */
+static bool find_place(const struct loops *loops, const struct body *body, const struct walk *walk,
+                       const int32_t *order, int32_t at, int32_t *host, int32_t *input)
+{
+    const struct net *net = loops->net;
+    int32_t k = order[at];
+    const struct net_op *op = &net->ops[body->ops[k]];
+    bool found = false;
+    *host = *input = -1;
+    for (int32_t i = 0; i < op->n_in && op->inplace && *host < 0; i++) {
+        const struct net_tensor *in = &net->tensors[op->in[i]];
+        int32_t from = in->producer < 0 ? -1 : position(body, in->producer);
+        if (!op->sliced[i] || in->bytes != net->tensors[op->out].bytes ||
+            !last_reader(body, net, order, at, op->in[i]))
+            continue;
+        if (from < 0 && may_overwrite_whole(loops, body, op->in[i])) {
+            *host = op->in[i];
+            *input = -1;
+            found = true;
+        } else if (from >= 0 && !body->kept[from] && (walk->host[from] >= 0 || !body->kept[k])) {
+            *host = walk->host[from];
+            *input = from;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static void walk_op(const struct loops *loops, const struct body *body, struct walk *walk,
+                    const int32_t *order, int32_t at)
+{
+    const struct net *net = loops->net;
+    int32_t k = order[at], host, input;
+    const struct net_op *op = &net->ops[body->ops[k]];
+    int64_t bytes = net->tensors[op->out].bytes;
+    walk->part[k] = 0;
+    walk->host[k] = -1;
+    if (body->form[k] == FORM_PART) {
+        bool placed = find_place(loops, body, walk, order, at, &host, &input);
+        if (body->kept[k])
+            walk->saved += placed && host >= 0 ? bytes : 0;
+        else if (!placed)
+            walk->part[k] = bytes / body->iterations;
+        else if (input >= 0) {
+            walk->part[k] = walk->part[input];
+            walk->live -= walk->part[input];
+            walk->part[input] = 0;
+        }
+        walk->host[k] = placed && !body->kept[k] ? host : -1;
+    }
+    walk->live += walk->part[k];
+    walk->most = walk->live > walk->most ? walk->live : walk->most;
+    for (int32_t i = 0; i < op->n_in; i++) {
+        int32_t producer = net->tensors[op->in[i]].producer,
+                from = producer < 0 ? -1 : position(body, producer);
+        if (from >= 0 && last_reader(body, net, order, at, op->in[i])) {
+            walk->live -= walk->part[from];
+            walk->part[from] = 0;
+        }
+    }
+    if (last_reader(body, net, order, at, op->out)) { /* nobody in the loop reads it */
+        walk->live -= walk->part[k];
+        walk->part[k] = 0;
+    }
+}
+
+struct orders {
+    const struct loops *loops;
+    const struct body *body;
+    int32_t order[NET_LOOP_OPS_MAX], best[NET_LOOP_OPS_MAX];
+    bool placed[NET_LOOP_OPS_MAX];
+    int64_t fixed, part;
+    int32_t left;
+};
+
+static void take_order(struct orders *orders)
+{
+    const struct body *body = orders->body;
+    struct walk walk = {.live = 0};
+    for (int32_t at = 0; at < body->n; at++)
+        walk_op(orders->loops, body, &walk, orders->order, at);
+    int64_t fixed = body->base - walk.saved;
+    for (int32_t k = 0; k < body->n; k++)
+        if (body->form[k] == FORM_PART && body->kept[k])
+            fixed += orders->loops->net->tensors[orders->loops->net->ops[body->ops[k]].out].bytes;
+    orders->left--;
+    if (orders->fixed >= 0 && fixed + walk.most >= orders->fixed + orders->part)
+        return;
+    orders->fixed = fixed;
+    orders->part = walk.most;
+    memcpy(orders->best, orders->order, sizeof orders->best);
+}
+
+static void each_order(struct orders *orders, int32_t at)
+{
+    const struct body *body = orders->body;
+    const struct net *net = orders->loops->net;
+    if (at == body->n) {
+        take_order(orders);
+        return;
+    }
+    for (int32_t k = 0; k < body->n && orders->left > 0; k++) {
+        if (orders->placed[k])
+            continue;
+        const struct net_op *op = &net->ops[body->ops[k]];
+        bool ready = true;
+        for (int32_t i = 0; i < op->n_in && ready; i++) {
+            int32_t producer = net->tensors[op->in[i]].producer,
+                    from = producer < 0 ? -1 : position(body, producer);
+            ready = from < 0 || orders->placed[from];
+        }
+        if (!ready)
+            continue;
+        orders->placed[k] = true;
+        orders->order[at] = k;
+        each_order(orders, at + 1);
+        orders->placed[k] = false;
+    }
+}
+
+static void offer(struct loops *loops, struct body *body)
+{
+    if (body->n < 2 || !set_forms(loops, body))
+        return;
+    set_base(loops, body);
+    struct orders orders = {.loops = loops, .body = body, .fixed = -1, .left = ORDERS_MAX};
+    each_order(&orders, 0);
+    struct move move = {.mode = SCHEDULE_CHANNELS,
+                        .n_ops = body->n,
+                        .fixed_bytes = orders.fixed,
+                        .part_bytes = orders.part,
+                        .iterations = body->iterations};
+    for (int32_t i = 0; i < body->n; i++)
+        move.ops[i] = body->ops[orders.best[i]];
+    loops->sink(loops->context, &move);
+}
+
+/* ---- growing sets ---- */
+
+static bool insert(struct body *body, int32_t op)
+{
+    if (body->n >= NET_LOOP_OPS_MAX)
+        return false;
+    int32_t i = body->n++;
+    for (; i > 0 && body->ops[i - 1] > op; i--)
+        body->ops[i] = body->ops[i - 1];
+    body->ops[i] = op;
+    return true;
+}
+
+/* Adds an operator and what it lacks. */
+static bool close_over(const struct loops *loops, struct body *body, int32_t op)
+{
+    const struct net_op *it = &loops->net->ops[op];
+    if (position(body, op) >= 0)
+        return true;
+    if (done_has(loops->done, op) || (it->class != OP_CLASS_AGGREGATING && !it->channels) ||
+        !insert(body, op))
+        return false;
+    for (int32_t i = 0; i < it->n_in; i++)
+        if (!net_available(loops->net, loops->done, it->in[i]) &&
+            !close_over(loops, body, loops->net->tensors[it->in[i]].producer))
+            return false;
+    return true;
+}
+
+static bool new_set(struct loops *loops, const struct body *body)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (int32_t i = 0; i < body->n; i++)
+        hash = (hash ^ (uint64_t)body->ops[i]) * 1099511628211u;
+    hash |= 1;
+    for (uint32_t slot = (uint32_t)(hash >> 20) % HASH_SLOTS;; slot = (slot + 1) % HASH_SLOTS) {
+        if (loops->seen[slot] == hash)
+            return false;
+        if (loops->seen[slot])
+            continue;
+        loops->seen[slot] = hash;
+        return true;
+    }
+}
+
+static void grow(struct loops *loops, const struct body *body);
+
+static void grow_by_readers(struct loops *loops, const struct body *body, int32_t tensor)
+{
+    const struct net_tensor *it = &loops->net->tensors[tensor];
+    for (int32_t r = 0; r < it->n_readers && loops->all; r++) {
+        struct body larger = *body;
+        if (done_has(loops->done, it->readers[r]) || position(body, it->readers[r]) >= 0 ||
+            !close_over(loops, &larger, it->readers[r]) || !new_set(loops, &larger))
+            continue;
+        if (--loops->left <= 0) {
+            loops->all = false;
+            return;
+        }
+        offer(loops, &larger);
+        grow(loops, &larger);
+    }
+}
+
+static void grow(struct loops *loops, const struct body *body)
+{
+    struct body trial = *body;
+    if (!set_forms(loops, &trial))
+        return;
+    for (int32_t k = 0; k < body->n; k++) {
+        const struct net_op *op = &loops->net->ops[body->ops[k]];
+        if (trial.form[k] == FORM_PART)
+            grow_by_readers(loops, body, op->out);
+        /* A whole tensor may be overwritten once all its readers are in the loop. */
+        for (int32_t i = 0; i < op->n_in && op->channels; i++)
+            if (op->sliced[i] && net_available(loops->net, loops->done, op->in[i]))
+                grow_by_readers(loops, body, op->in[i]);
+    }
+}
+
+bool loops_each(const struct net *net, const done_word *done, const struct schedule_options *options,
+                int32_t limit, move_sink *sink, void *context)
+{
+    struct loops loops = {.net = net,
+                          .done = done,
+                          .options = options,
+                          .sink = sink,
+                          .context = context,
+                          .left = limit < HASH_SLOTS / 2 ? limit : HASH_SLOTS / 2,
+                          .all = true};
+    loops.after = calloc((size_t)done_words(net), sizeof *loops.after);
+    loops.seen = calloc(HASH_SLOTS, sizeof *loops.seen);
+    for (int32_t op = 0; op < net->n_ops && loops.after && loops.seen && loops.all; op++) {
+        struct body body = {.n = 0};
+        if (net_ready(net, done, op) && close_over(&loops, &body, op))
+            grow(&loops, &body);
+    }
+    bool all = loops.all && loops.after && loops.seen;
+    free(loops.after);
+    free(loops.seen);
+    return all;
+}
+
+void loops_full(const struct net *net, const done_word *done, const struct schedule_options *options,
+                int32_t op, struct move *move)
+{
+    const struct net_op *it = &net->ops[op];
+    int64_t out = it->view ? 0 : net->tensors[it->out].bytes;
+    *move = (struct move){.mode = SCHEDULE_FULL, .ops = {op}, .n_ops = 1, .iterations = 1};
+    move->fixed_bytes = net_live(net, done, options->streamed);
+    done_word after[SCHEDULE_OPS_MAX / 64 + 1];
+    memcpy(after, done, (size_t)done_words(net) * sizeof *after);
+    done_add(after, op);
+    for (int32_t i = 0; i < it->n_in; i++) {
+        if (options->streamed && net->tensors[it->in[i]].input && !net_is_live(net, done, it->in[i], true))
+            move->fixed_bytes += net->tensors[it->in[i]].bytes;
+        if (it->inplace && net->tensors[it->in[i]].bytes == net->tensors[it->out].bytes &&
+            net_dies(net, after, it->in[i]))
+            out = 0;
+    }
+    move->fixed_bytes += out;
+}

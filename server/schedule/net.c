@@ -1,0 +1,182 @@
+/*
+ * From the graph to the scheduler's net: the operators that boards run, their inputs without constants, which
+ * of those a part of the channels needs in part only, and which memory is shared through views. All of it
+ * comes from the operator table's rows.
+ */
+#include "server/schedule/internal.h"
+
+static bool reads_already(const struct net_op *op, int32_t tensor)
+{
+    for (int32_t i = 0; i < op->n_in; i++)
+        if (op->in[i] == tensor)
+            return true;
+    return false;
+}
+
+/* Whether the first channel of the output needs only a proportional part of input i's channels. */
+static bool is_sliced(const struct graph *graph, const struct op *op, int32_t i)
+{
+    struct shape in = graph->tensors[op->inputs[i]].shape, out = graph->tensors[op->output].shape;
+    if (in.c < 2 || out.c % in.c)
+        return false;
+    struct box box = box_whole(out);
+    box.c1 = out.c / in.c;
+    struct box need = op_row(op->kind)->need(graph, op, i, box);
+    return need.c0 == 0 && need.c1 == 1;
+}
+
+static void add_op(struct net *net, int32_t index)
+{
+    const struct graph *graph = net->graph;
+    const struct op *op = &graph->ops[index];
+    const struct op_row *row = op_row(op->kind);
+    struct net_op *to = &net->ops[net->n_ops];
+    to->graph_op = index;
+    to->out = op->output;
+    to->class = row->class;
+    to->channels = row->class == OP_CLASS_CHANNELWISE && (row->axes(graph, op) & OP_AXIS_C);
+    to->inplace = row->inplace;
+    to->view = row->kernel == OP_KERNEL_FREE;
+    to->macs = row->macs(graph, op, box_whole(graph->tensors[op->output].shape));
+    to->weight_bytes = op->weight_bytes;
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+        int32_t tensor = op->inputs[i];
+        if (graph->tensors[tensor].data || reads_already(to, tensor))
+            continue;
+        to->sliced[to->n_in] = is_sliced(graph, op, i);
+        to->in[to->n_in++] = tensor;
+        net->tensors[tensor].used = true;
+        net->tensors[tensor].n_readers++;
+    }
+    net->tensors[op->output].used = true;
+    net->tensors[op->output].producer = net->n_ops++;
+}
+
+static bool join_readers(struct net *net)
+{
+    for (int32_t t = 0; t < net->n_tensors; t++) {
+        struct net_tensor *tensor = &net->tensors[t];
+        if (!tensor->used)
+            continue;
+        net->used[net->n_used++] = t;
+        tensor->readers = arena_alloc(net->arena, (size_t)tensor->n_readers + 1, sizeof *tensor->readers);
+        if (!tensor->readers)
+            return false;
+        tensor->n_readers = 0;
+        tensor->input = tensor->producer < 0;
+    }
+    for (int32_t o = 0; o < net->n_ops; o++) {
+        const struct net_op *op = &net->ops[o];
+        for (int32_t i = 0; i < op->n_in; i++) {
+            struct net_tensor *tensor = &net->tensors[op->in[i]];
+            tensor->readers[tensor->n_readers++] = o;
+        }
+        if (op->view)
+            net->tensors[op->out].storage = net->tensors[op->in[0]].storage;
+    }
+    return true;
+}
+
+static void mark_outputs(struct net *net)
+{
+    const struct graph *graph = net->graph;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        net->tensors[graph->outputs[i]].output = true;
+    for (int32_t o = 0; o < graph->n_ops; o++)
+        for (int32_t i = 0; i < graph->ops[o].n_inputs && graph->ops[o].place == OP_PLACE_TAIL; i++)
+            net->tensors[graph->ops[o].inputs[i]].output = true;
+}
+
+struct net *net_new(const struct graph *graph)
+{
+    struct arena *arena = arena_new((size_t)64 << 20);
+    struct net *net = arena ? arena_alloc(arena, 1, sizeof *net) : NULL;
+    if (!net) {
+        arena_free(arena);
+        return NULL;
+    }
+    net->arena = arena;
+    net->graph = graph;
+    net->n_tensors = graph->n_tensors;
+    net->ops = arena_alloc(arena, (size_t)graph->n_ops + 1, sizeof *net->ops);
+    net->tensors = arena_alloc(arena, (size_t)graph->n_tensors + 1, sizeof *net->tensors);
+    net->used = arena_alloc(arena, (size_t)graph->n_tensors + 1, sizeof *net->used);
+    if (!net->ops || !net->tensors || !net->used) {
+        net_free(net);
+        return NULL;
+    }
+    for (int32_t t = 0; t < graph->n_tensors; t++)
+        net->tensors[t] = (struct net_tensor){.bytes = shape_elements(graph->tensors[t].shape),
+                                              .shape = graph->tensors[t].shape,
+                                              .storage = t,
+                                              .producer = -1};
+    for (int32_t o = 0; o < graph->n_ops; o++)
+        if (graph->ops[o].place == OP_PLACE_BODY)
+            add_op(net, o);
+    mark_outputs(net);
+    if (join_readers(net))
+        return net;
+    net_free(net);
+    return NULL;
+}
+
+void net_free(struct net *net)
+{
+    if (net)
+        arena_free(net->arena);
+}
+
+bool net_available(const struct net *net, const done_word *done, int32_t tensor)
+{
+    int32_t producer = net->tensors[tensor].producer;
+    return producer < 0 || done_has(done, producer);
+}
+
+bool net_ready(const struct net *net, const done_word *done, int32_t op)
+{
+    if (done_has(done, op))
+        return false;
+    for (int32_t i = 0; i < net->ops[op].n_in; i++)
+        if (!net_available(net, done, net->ops[op].in[i]))
+            return false;
+    return true;
+}
+
+bool net_is_live(const struct net *net, const done_word *done, int32_t t, bool streamed)
+{
+    const struct net_tensor *tensor = &net->tensors[t];
+    if (!net_available(net, done, t))
+        return false;
+    if (tensor->output)
+        return true;
+    int32_t waiting = 0;
+    for (int32_t i = 0; i < tensor->n_readers; i++)
+        waiting += !done_has(done, tensor->readers[i]);
+    return waiting > 0 && !(streamed && tensor->input && waiting == tensor->n_readers);
+}
+
+int64_t net_live(const struct net *net, const done_word *done, bool streamed)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < net->n_used; k++) {
+        int32_t t = net->used[k], storage = net->tensors[t].storage;
+        if (!net_is_live(net, done, t, streamed))
+            continue;
+        bool counted = false; /* another view of the same memory came first */
+        for (int32_t j = 0; j < k && !counted; j++)
+            counted = net->tensors[net->used[j]].storage == storage &&
+                      net_is_live(net, done, net->used[j], streamed);
+        if (!counted)
+            sum += net->tensors[t].bytes;
+    }
+    return sum;
+}
+
+bool net_dies(const struct net *net, const done_word *after, int32_t tensor)
+{
+    int32_t storage = net->tensors[tensor].storage;
+    for (int32_t k = 0; k < net->n_used; k++)
+        if (net->tensors[net->used[k]].storage == storage && net_is_live(net, after, net->used[k], false))
+            return false;
+    return true;
+}

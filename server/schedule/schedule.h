@@ -1,0 +1,60 @@
+/*
+ * One board's partial execution: from a graph to the schedule with the least memory (facts of the Pex paper,
+ * arXiv 2211.17246, and beyond it rows, patches and operators that run twice). It reads what the operator
+ * table says (class, axes, needed boxes, kernel) and nothing else about an operator.
+ *
+ * Counting: a tensor takes h*w*c bytes; weights, biases and kernel scratch nothing; the input image counts
+ * until its last reader; outputs stay; an accumulator takes elements * bits / 8 during its loop; element-wise
+ * operators overwrite an input at its last use; views are free.
+ *
+ * A schedule is a description: it says what a board could run in. Programs for boards are still made from the
+ * layer-by-layer schedule (server/plan), so `executable` is false wherever a step is not "full".
+ */
+#ifndef SHOAL_SERVER_SCHEDULE_SCHEDULE_H
+#define SHOAL_SERVER_SCHEDULE_SCHEDULE_H
+
+#include "server/model/graph.h"
+
+enum { SCHEDULE_OPS_MAX = 1024 };
+
+/* ALL: channels, rows and patches. */
+enum schedule_axes { SCHEDULE_AXES_FULL, SCHEDULE_AXES_CHANNELS, SCHEDULE_AXES_ROWS, SCHEDULE_AXES_ALL };
+enum schedule_mode { SCHEDULE_FULL, SCHEDULE_CHANNELS, SCHEDULE_ROWS, SCHEDULE_PATCHES };
+
+struct schedule_options {
+    enum schedule_axes axes;
+    int32_t accumulator; /* bits of a sum during its loop: 32 (exact), 16 or 8 */
+    double extra_macs;   /* percent of the network's MACs that may be computed again */
+    bool streamed;       /* the input arrives by rows and counts only while it is held */
+    int64_t ram;         /* 0: the least memory; else the fastest schedule of at most so many bytes */
+};
+
+struct schedule_step {
+    enum schedule_mode mode;
+    int32_t *ops; /* indices in the graph, in the order of one iteration */
+    int32_t n_ops;
+    int32_t k; /* CHANNELS: channels an iteration; else 0 */
+    int32_t tile_h,
+        tile_w;    /* PATCHES: rows and columns of the last operator's output a patch makes; else 0 */
+    int32_t again; /* of the ops, the first so many only feed the last one and run a second time later */
+    int64_t peak_bytes, extra_macs;
+    int32_t *live; /* tensors of the graph that count whole at this step */
+    int32_t n_live;
+    int64_t inner_bytes; /* what the step holds besides: rings, accumulators beyond their tensor, parts */
+};
+
+struct schedule {
+    struct schedule_step *steps;
+    int32_t n_steps;
+    int64_t peak_bytes, extra_macs;
+    int32_t peak_step; /* the first step that reaches the peak; -1 without steps */
+    bool exhaustive;   /* false: the graph was too wide to try every order of its operators */
+};
+
+/* NULL with `error` set: STATUS_MODEL_LIMIT for more than SCHEDULE_OPS_MAX operators, STATUS_DOES_NOT_FIT
+ * when options.ram cannot be met (its shortfall filled), STATUS_INVALID_ARGUMENT, STATUS_NO_MEMORY. */
+struct schedule *schedule_make(const struct graph *graph, const struct schedule_options *options,
+                               struct error *error);
+void schedule_free(struct schedule *schedule); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,403 @@
+/*
+ * The search: states are sets of operators that are done, moves lead from one to a larger one, the least peak
+ * is a shortest path whose length is the largest move on it. States are expanded in the order of that length,
+ * so only those are met that a schedule within the answer can pass. What remains to be done says everything
+ * about a state: loops are closed within a move.
+ *
+ * With a budget of extra MACs or a limit of memory all states within the bound are expanded; then the least
+ * threshold with a path within the budget is found by bisection, and of the paths under it the fastest is
+ * taken.
+ */
+#include "server/schedule/search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATES_MAX = 20000, LOOPS_MAX = 2000, LOOPS_WIDE = 60, NO_STATE = -1 };
+
+struct state {
+    int64_t peak;
+    int32_t done_ops, first_edge, n_edges;
+    bool expanded, settled;
+};
+
+struct edge {
+    int32_t from, to;
+    struct move move;
+};
+
+struct queued {
+    int64_t peak;
+    int32_t state, done_ops;
+};
+
+struct search {
+    const struct net *net;
+    const struct schedule_options *options;
+    done_word *bits; /* of state i: from i * words on */
+    int32_t words;
+    struct state *states;
+    int32_t n_states, room_states;
+    struct edge *edges;
+    int32_t n_edges, room_edges;
+    int32_t *slots;
+    uint32_t n_slots;
+    struct queued *heap;
+    int32_t n_heap, room_heap;
+    int64_t bound;
+    int32_t at; /* the state that is being expanded */
+    bool ordered, exhaustive, failed;
+};
+
+static done_word *bits_of(const struct search *search, int32_t state)
+{
+    return search->bits + (size_t)state * (size_t)search->words;
+}
+
+/* Doubles `*array` of `*room` items of `size` bytes if `n` are in it. */
+static bool make_room(void *array, int32_t n, int32_t *room, size_t size)
+{
+    if (n < *room)
+        return true;
+    int32_t more = *room ? *room * 2 : 256;
+    void *old, *larger;
+    memcpy(&old, array, sizeof old);
+    larger = realloc(old, (size_t)more * size);
+    if (!larger)
+        return false;
+    memcpy(array, &larger, sizeof larger);
+    *room = more;
+    return true;
+}
+
+static uint64_t hash_of(const struct search *search, const done_word *bits)
+{
+    uint64_t hash = 88172645463325252u;
+    for (int32_t w = 0; w < search->words; w++) {
+        hash = (hash ^ bits[w]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static int32_t find_state(struct search *search, const done_word *bits)
+{
+    for (uint64_t slot = hash_of(search, bits) % search->n_slots;; slot = (slot + 1) % search->n_slots) {
+        int32_t state = search->slots[slot];
+        if (state != NO_STATE && memcmp(bits_of(search, state), bits, (size_t)search->words * sizeof *bits))
+            continue;
+        if (state != NO_STATE)
+            return state;
+        if (search->n_states >= STATES_MAX) {
+            search->exhaustive = false;
+            return NO_STATE;
+        }
+        if (!make_room(&search->states, search->n_states, &search->room_states, sizeof *search->states)) {
+            search->failed = true;
+            return NO_STATE;
+        }
+        state = search->n_states++;
+        memcpy(bits_of(search, state), bits, (size_t)search->words * sizeof *bits);
+        search->states[state] = (struct state){.peak = INT64_MAX, .first_edge = -1};
+        for (int32_t o = 0; o < search->net->n_ops; o++)
+            search->states[state].done_ops += done_has(bits, o);
+        search->slots[slot] = state;
+        return state;
+    }
+}
+
+/* ---- states by peak; among equals the one with more done. A state may stand in the heap more than once ----
+ */
+
+static bool before(struct queued a, struct queued b)
+{
+    return a.peak != b.peak ? a.peak < b.peak : a.done_ops > b.done_ops;
+}
+
+static void push(struct search *search, int32_t state)
+{
+    if (!make_room(&search->heap, search->n_heap, &search->room_heap, sizeof *search->heap)) {
+        search->failed = true;
+        return;
+    }
+    struct queued item = {search->states[state].peak, state, search->states[state].done_ops};
+    int32_t i = search->n_heap++;
+    for (; i > 0 && before(item, search->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        search->heap[i] = search->heap[(i - 1) / 2];
+    search->heap[i] = item;
+}
+
+static int32_t pop(struct search *search)
+{
+    struct queued top = search->heap[0], last = search->heap[--search->n_heap];
+    int32_t i = 0;
+    for (;;) {
+        int32_t child = 2 * i + 1;
+        if (child + 1 < search->n_heap && before(search->heap[child + 1], search->heap[child]))
+            child++;
+        if (child >= search->n_heap || !before(search->heap[child], last))
+            break;
+        search->heap[i] = search->heap[child];
+        i = child;
+    }
+    search->heap[i] = last;
+    return top.state;
+}
+
+/* ---- moves ---- */
+
+static void take_move(void *context, const struct move *move)
+{
+    struct search *search = context;
+    if (search->failed || move_peak(move) > search->bound)
+        return;
+    done_word bits[SCHEDULE_OPS_MAX / 64 + 1];
+    memcpy(bits, bits_of(search, search->at), (size_t)search->words * sizeof *bits);
+    for (int32_t i = move->again; i < move->n_ops; i++)
+        done_add(bits, move->ops[i]);
+    int32_t to = find_state(search, bits);
+    if (to == NO_STATE)
+        return;
+    if (!make_room(&search->edges, search->n_edges, &search->room_edges, sizeof *search->edges)) {
+        search->failed = true;
+        return;
+    }
+    search->edges[search->n_edges++] = (struct edge){search->at, to, *move};
+    search->states[search->at].n_edges++;
+}
+
+/* In a wide graph only moves with the first operator that remains, so that there are few states. */
+static void take_ordered(void *context, const struct move *move)
+{
+    struct search *search = context;
+    const done_word *done = bits_of(search, search->at);
+    int32_t first = 0;
+    while (first < search->net->n_ops && done_has(done, first))
+        first++;
+    for (int32_t i = 0; i < move->n_ops; i++)
+        if (move->ops[i] == first)
+            take_move(context, move);
+}
+
+static void expand(struct search *search, int32_t state)
+{
+    if (search->states[state].expanded)
+        return;
+    const struct net *net = search->net;
+    done_word done[SCHEDULE_OPS_MAX / 64 + 1];
+    memcpy(done, bits_of(search, state), (size_t)search->words * sizeof *done);
+    search->at = state;
+    search->states[state].expanded = true;
+    search->states[state].first_edge = search->n_edges;
+    for (int32_t op = 0; op < net->n_ops; op++)
+        if (net_ready(net, done, op)) {
+            struct move move;
+            loops_full(net, done, search->options, op, &move);
+            take_move(search, &move);
+            if (search->ordered)
+                break;
+        }
+    if (search->options->axes == SCHEDULE_AXES_CHANNELS || search->options->axes == SCHEDULE_AXES_ALL)
+        search->exhaustive &= loops_each(net, done, search->options, search->ordered ? LOOPS_WIDE : LOOPS_MAX,
+                                         search->ordered ? take_ordered : take_move, search);
+}
+
+static int32_t cheapest(struct search *search)
+{
+    int32_t goal = NO_STATE;
+    done_word none[SCHEDULE_OPS_MAX / 64 + 1] = {0};
+    int32_t start = find_state(search, none);
+    if (start == NO_STATE)
+        return NO_STATE;
+    search->states[start].peak = net_live(search->net, none, search->options->streamed);
+    push(search, start);
+    while (search->n_heap > 0 && !search->failed && goal == NO_STATE) {
+        int32_t state = pop(search);
+        if (search->states[state].settled)
+            continue;
+        search->states[state].settled = true;
+        if (search->states[state].done_ops == search->net->n_ops) {
+            goal = state;
+            break;
+        }
+        expand(search, state);
+        for (int32_t e = 0; e < search->states[state].n_edges; e++) {
+            const struct edge *edge = &search->edges[search->states[state].first_edge + e];
+            int64_t peak = move_peak(&edge->move);
+            peak = peak > search->states[state].peak ? peak : search->states[state].peak;
+            if (peak < search->states[edge->to].peak) {
+                search->states[edge->to].peak = peak;
+                push(search, edge->to);
+            }
+        }
+    }
+    return goal;
+}
+
+/* ---- the fastest path under a threshold ---- */
+
+int64_t search_channels(const struct move *move, int64_t limit)
+{
+    if (move->mode != SCHEDULE_CHANNELS)
+        return 0;
+    int64_t k = move->part_bytes > 0 ? (limit - move->fixed_bytes) / move->part_bytes : move->iterations;
+    if (k >= move->iterations)
+        return move->iterations;
+    return k >= 4 ? k / 4 * 4 : k > 0 ? k : 1;
+}
+
+/* Nanoseconds beyond those of the operators run whole, by the constants of the cost model's cautious side: 1
+ * us an execution, one cycle of 600 MHz a MAC, and for a sum in a loop each element once an iteration. */
+static double move_cost(const struct search *search, const struct move *move, int64_t limit)
+{
+    double executions = (double)move->n_ops, sums = 0;
+    if (move->mode == SCHEDULE_CHANNELS) {
+        int64_t k = search_channels(move, limit);
+        int64_t turns = (move->iterations + k - 1) / k;
+        executions *= (double)turns;
+        for (int32_t i = 0; i < move->n_ops; i++) {
+            const struct net_op *op = &search->net->ops[move->ops[i]];
+            if (op->class == OP_CLASS_AGGREGATING)
+                for (int32_t j = 0; j < move->n_ops; j++)
+                    if (search->net->ops[move->ops[j]].out == op->in[0])
+                        sums += (double)(turns - 1) * (double)search->net->tensors[op->out].bytes;
+        }
+    }
+    double looping = move->mode == SCHEDULE_FULL ? 0 : 1000; /* of equals the plainer one */
+    return executions * 1000 + looping + (double)move->extra_macs / 0.6 + sums / 0.6;
+}
+
+static int by_done(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return x[1] != y[1] ? (x[1] < y[1] ? -1 : 1) : (x[0] < y[0] ? -1 : x[0] > y[0]);
+}
+
+/* Last edge of the best path to each state in `via`; false: the goal is out of reach under `limit`. */
+static bool best_path(struct search *search, int64_t limit, int32_t goal, int32_t *via, bool by_macs,
+                      int64_t *macs)
+{
+    size_t n = (size_t)search->n_states;
+    double *cost = malloc(n * sizeof *cost);
+    int64_t *extra = calloc(n, sizeof *extra);
+    int32_t(*order)[2] = malloc(n * sizeof *order);
+    bool reached = false;
+    if (!cost || !extra || !order) {
+        search->failed = true;
+        goto done;
+    }
+    for (int32_t s = 0; s < search->n_states; s++) {
+        order[s][0] = s;
+        order[s][1] = search->states[s].done_ops;
+        cost[s] = search->states[s].done_ops == 0 ? 0 : -1;
+        via[s] = -1;
+    }
+    qsort(order, n, sizeof *order, by_done);
+    for (size_t i = 0; i < n; i++) {
+        int32_t s = order[i][0];
+        if (cost[s] < 0 || !search->states[s].expanded)
+            continue;
+        for (int32_t e = 0; e < search->states[s].n_edges; e++) {
+            int32_t number = search->states[s].first_edge + e;
+            const struct edge *edge = &search->edges[number];
+            if (move_peak(&edge->move) > limit)
+                continue;
+            double sum =
+                cost[s] + (by_macs ? (double)edge->move.extra_macs : move_cost(search, &edge->move, limit));
+            if (cost[edge->to] >= 0 && cost[edge->to] <= sum)
+                continue;
+            cost[edge->to] = sum;
+            extra[edge->to] = extra[s] + edge->move.extra_macs;
+            via[edge->to] = number;
+        }
+    }
+    reached = cost[goal] >= 0;
+    *macs = reached ? extra[goal] : 0;
+done:
+    free(cost);
+    free(extra);
+    free(order);
+    return reached;
+}
+
+static bool emit_path(struct search *search, int32_t goal, int64_t limit, struct search_result *result)
+{
+    int32_t *via = malloc((size_t)search->n_states * sizeof *via);
+    int64_t macs;
+    bool good = via && best_path(search, limit, goal, via, false, &macs);
+    int32_t n = 0;
+    for (int32_t s = goal; good && via[s] >= 0; s = search->edges[via[s]].from)
+        n++;
+    result->moves = good ? malloc((size_t)(n + 1) * sizeof *result->moves) : NULL;
+    good = good && result->moves;
+    result->n_moves = good ? n : 0;
+    for (int32_t s = goal; good && via[s] >= 0; s = search->edges[via[s]].from)
+        result->moves[--n] = search->edges[via[s]].move;
+    free(via);
+    return good;
+}
+
+static bool search_init(struct search *search, const struct net *net, const struct schedule_options *options,
+                        bool ordered)
+{
+    *search = (struct search){.net = net,
+                              .options = options,
+                              .words = done_words(net),
+                              .n_slots = 4 * STATES_MAX,
+                              .bound = INT64_MAX,
+                              .ordered = ordered,
+                              .exhaustive = true};
+    search->bits = malloc((size_t)STATES_MAX * (size_t)search->words * sizeof *search->bits);
+    search->slots = malloc(search->n_slots * sizeof *search->slots);
+    if (search->slots)
+        memset(search->slots, 0xff, search->n_slots * sizeof *search->slots);
+    return search->bits && search->slots;
+}
+
+static void search_free(struct search *search)
+{
+    free(search->bits);
+    free(search->slots);
+    free(search->states);
+    free(search->edges);
+    free(search->heap);
+}
+
+/* All states that moves of at most `bound` bytes lead to. */
+static void expand_all(struct search *search, int64_t bound)
+{
+    search->bound = bound;
+    for (int32_t s = 0; s < search->n_states && !search->failed; s++)
+        if (search->states[s].done_ops < search->net->n_ops)
+            expand(search, s);
+}
+
+static bool run(const struct net *net, const struct schedule_options *options, bool ordered,
+                struct search_result *result)
+{
+    struct search search;
+    bool good = search_init(&search, net, options, ordered);
+    int32_t goal = good ? cheapest(&search) : NO_STATE;
+    good = good && goal != NO_STATE && !search.failed;
+    result->out_of_memory = !good && (search.failed || search.exhaustive);
+    if (good) {
+        result->peak_bytes = search.states[goal].peak;
+        result->exhaustive = search.exhaustive && !ordered;
+        int64_t limit = result->peak_bytes;
+        if (options->ram > limit) {
+            limit = options->ram;
+            expand_all(&search, limit);
+        }
+        result->limit_bytes = limit;
+        good = !search.failed && emit_path(&search, goal, limit, result);
+        result->out_of_memory = !good;
+    }
+    search_free(&search);
+    return good;
+}
+
+bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result)
+{
+    *result = (struct search_result){.moves = NULL};
+    return run(net, options, false, result) || (!result->out_of_memory && run(net, options, true, result));
+}

@@ -1,0 +1,22 @@
+/* The search for the schedule with the least peak; see search.c. Not for other modules. */
+#ifndef SHOAL_SERVER_SCHEDULE_SEARCH_H
+#define SHOAL_SERVER_SCHEDULE_SEARCH_H
+
+#include "server/schedule/internal.h"
+
+struct search_result {
+    struct move *moves; /* malloc'ed, the caller's */
+    int32_t n_moves;
+    int64_t peak_bytes;  /* the least that was found */
+    int64_t limit_bytes; /* what the moves keep to: options.ram if it is larger */
+    bool exhaustive, out_of_memory;
+};
+
+/* False: nothing was found; out_of_memory says why. */
+bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result);
+
+/* Channels an iteration of a loop that stays within `limit` bytes: as many as fit, a multiple of 4 from 4 on;
+ * 0 of a move that is no loop over channels. */
+int64_t search_channels(const struct move *move, int64_t limit);
+
+#endif

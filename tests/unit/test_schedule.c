@@ -1,0 +1,618 @@
+/*
+ * The scheduler of channel loops against a brute force: every order of the operators of small random graphs,
+ * every cut of it into loops, every choice of overwriting. The published numbers of known networks, to the
+ * byte. What is refused when a graph is read.
+ */
+#include "server/schedule/json.h"
+#include "server/schedule/read.h"
+#include "server/model/optable.h"
+#include "tests/support/prng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BRUTE_OPS = 7, BRUTE_TENSORS = 12 };
+
+/* ---- random networks, written as users write them ---- */
+
+struct writer {
+    struct prng prng;
+    json_t *tensors, *ops, *read; /* read: names with a reader */
+    struct shape shapes[BRUTE_TENSORS];
+    int32_t n;
+};
+
+static const char *tensor_text(int32_t t)
+{
+    static const char *const names[BRUTE_TENSORS] = {"t0", "t1", "t2", "t3", "t4",  "t5",
+                                                     "t6", "t7", "t8", "t9", "t10", "t11"};
+    return names[t];
+}
+
+static int32_t add_tensor(struct writer *w, struct shape shape)
+{
+    json_object_set_new(w->tensors, tensor_text(w->n),
+                        json_pack("{s:[i,i,i]}", "shape", shape.h, shape.w, shape.c));
+    w->shapes[w->n] = shape;
+    return w->n++;
+}
+
+static void add_op(struct writer *w, const char *type, int32_t a, int32_t b, struct shape out, int32_t k,
+                   int32_t s)
+{
+    int32_t to = add_tensor(w, out);
+    json_t *inputs = json_pack("[s]", tensor_text(a));
+    json_object_set_new(w->read, tensor_text(a), json_true());
+    if (b >= 0) {
+        json_array_append_new(inputs, json_string(tensor_text(b)));
+        json_object_set_new(w->read, tensor_text(b), json_true());
+    }
+    json_array_append_new(w->ops, json_pack("{s:s, s:s, s:o, s:s, s:[i,i], s:[i,i], s:s}", "name",
+                                            tensor_text(to), "type", type, "inputs", inputs, "output",
+                                            tensor_text(to), "k", k, k, "s", s, s, "pad", "same"));
+}
+
+static void random_op(struct writer *w)
+{
+    static const int32_t channels[] = {1, 2, 3, 4, 6, 8, 12};
+    int32_t a = prng_range(&w->prng, w->n > 3 ? w->n - 4 : 0, w->n - 1),
+            b = prng_range(&w->prng, 0, w->n - 1);
+    struct shape in = w->shapes[a], other = w->shapes[b], out = in;
+    int32_t s = prng_range(&w->prng, 1, 2), k = prng_one_in(&w->prng, 2) ? 1 : 3;
+    struct shape strided = {(in.h + s - 1) / s, (in.w + s - 1) / s, in.c};
+    switch (prng_range(&w->prng, 0, 8)) {
+    case 0:
+    case 1:
+    case 2:
+        strided.c = channels[prng_range(&w->prng, 0, 6)];
+        add_op(w, "conv", a, -1, strided, k, s);
+        break;
+    case 3:
+        strided.c *= prng_one_in(&w->prng, 4) ? 2 : 1;
+        add_op(w, "dw", a, -1, strided, 3, s);
+        break;
+    case 4:
+        add_op(w, "gap", a, -1, (struct shape){1, 1, in.c}, 1, 1);
+        break;
+    case 5:
+        add_op(w, "relu", a, -1, out, 1, 1);
+        break;
+    default:
+        if (a != b && shape_equal(in, other))
+            add_op(w, "add", a, b, out, 1, 1);
+        else if (a != b && other.h == 1 && other.w == 1 && (other.c == in.c || other.c == 1))
+            add_op(w, "mul", a, b, out, 1, 1);
+        else if (a != b && in.h == other.h && in.w == other.w)
+            out.c += other.c, add_op(w, "concat", a, b, out, 1, 1);
+        else
+            add_op(w, "maxpool", a, -1, strided, 3, s);
+    }
+}
+
+static json_t *random_network(uint64_t seed)
+{
+    struct writer w = {
+        .prng = prng_seed(seed), .tensors = json_object(), .ops = json_array(), .read = json_object()};
+    int32_t inputs = prng_one_in(&w.prng, 4) ? 2 : 1, n = prng_range(&w.prng, 2, BRUTE_OPS);
+    struct shape shape = {prng_range(&w.prng, 2, 6), prng_range(&w.prng, 2, 6), prng_range(&w.prng, 1, 6)};
+    for (int32_t i = 0; i < inputs; i++)
+        add_tensor(&w, shape);
+    while ((int32_t)json_array_size(w.ops) < n)
+        random_op(&w);
+    json_t *in = json_array(), *out = json_array();
+    for (int32_t t = 0; t < w.n; t++)
+        if (t < inputs && json_object_get(w.read, tensor_text(t)))
+            json_array_append_new(in, json_string(tensor_text(t)));
+        else if (t >= inputs && (!json_object_get(w.read, tensor_text(t)) || prng_one_in(&w.prng, 12)))
+            json_array_append_new(out, json_string(tensor_text(t)));
+    json_decref(w.read);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "name", "random", "tensors", w.tensors, "ops", w.ops,
+                     "inputs", in, "outputs", out);
+}
+
+/* ---- the brute force: blocks of memory with a first and a last moment ---- */
+
+struct brute {
+    const struct graph *graph;
+    int32_t bits;
+    int64_t memo[1 << BRUTE_OPS]; /* least peak of what remains; -1: not known */
+    uint32_t before;              /* operators done before the loop */
+    int32_t loop[BRUTE_OPS], n;
+    int64_t *best;
+};
+
+struct block {
+    int64_t bytes;
+    int32_t first, last;
+};
+
+static bool is_done(uint32_t done, const struct graph *graph, int32_t tensor)
+{
+    int32_t producer = graph->tensors[tensor].producer;
+    return producer < 0 || (done >> producer & 1);
+}
+
+static bool needed_after(const struct graph *graph, uint32_t done, int32_t tensor)
+{
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == tensor)
+            return true;
+    for (int32_t o = 0; o < graph->n_ops; o++)
+        for (int32_t i = 0; i < graph->ops[o].n_inputs; i++)
+            if (!(done >> o & 1) && graph->ops[o].inputs[i] == tensor)
+                return true;
+    return false;
+}
+
+static int32_t in_loop(const struct brute *b, int32_t tensor)
+{
+    for (int32_t k = 0; k < b->n; k++)
+        if (b->graph->ops[b->loop[k]].output == tensor)
+            return k;
+    return -1;
+}
+
+static int64_t size_of(const struct graph *graph, int32_t tensor)
+{
+    return shape_elements(graph->tensors[tensor].shape);
+}
+
+static bool part_of(const struct graph *graph, const struct op *op, int32_t i)
+{
+    struct shape in = graph->tensors[op->inputs[i]].shape, out = graph->tensors[op->output].shape;
+    struct box box = box_whole(out);
+    if (in.c == 1 || out.c % in.c)
+        return false;
+    box.c1 = out.c / in.c;
+    return op_row(op->kind)->need(graph, op, i, box).c1 == 1;
+}
+
+static int32_t last_read(const struct brute *b, int32_t tensor)
+{
+    int32_t last = -1;
+    for (int32_t k = 0; k < b->n; k++)
+        for (int32_t i = 0; i < b->graph->ops[b->loop[k]].n_inputs; i++)
+            if (b->graph->ops[b->loop[k]].inputs[i] == tensor)
+                last = k;
+    return last;
+}
+
+static bool sums(const struct brute *b, int32_t k)
+{
+    const struct op *op = &b->graph->ops[b->loop[k]];
+    return op_row(op->kind)->class == OP_CLASS_AGGREGATING && in_loop(b, op->inputs[0]) >= 0;
+}
+
+/* Iterations of the loop, 0 where a rule forbids it. */
+static int32_t iterations(const struct brute *b)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < b->n; k++) {
+        const struct op *op = &b->graph->ops[b->loop[k]];
+        enum op_class class = op_row(op->kind)->class;
+        if (class == OP_CLASS_NEITHER)
+            return 0;
+        for (int32_t i = 0; i < op->n_inputs; i++) {
+            int32_t from = in_loop(b, op->inputs[i]);
+            bool slice = class == OP_CLASS_CHANNELWISE && part_of(b->graph, op, i);
+            if (from >= 0 && (sums(b, from) || (class == OP_CLASS_CHANNELWISE && !slice)))
+                return 0;
+            int32_t c = b->graph->tensors[op->inputs[i]].shape.c;
+            for (int32_t rest; slice && c; c = rest)
+                rest = n % c, n = c;
+        }
+        int32_t c = b->graph->tensors[op->output].shape.c;
+        for (int32_t rest; !sums(b, k) && c; c = rest)
+            rest = n % c, n = c;
+    }
+    return n;
+}
+
+static bool may_share(const struct brute *b, int32_t k, int32_t i, uint32_t after, const int32_t *block_of,
+                      bool *host_whole)
+{
+    const struct op *op = &b->graph->ops[b->loop[k]];
+    int32_t in = op->inputs[i], from = in_loop(b, in);
+    if (!op_row(op->kind)->inplace || !part_of(b->graph, op, i) || last_read(b, in) != k ||
+        size_of(b->graph, in) != size_of(b->graph, op->output) || sums(b, k))
+        return false;
+    bool kept = needed_after(b->graph, after, op->output);
+    if (from >= 0) {
+        *host_whole = block_of[in] < b->graph->n_tensors && b->graph->tensors[block_of[in]].producer != -2 &&
+                      in_loop(b, block_of[in]) < 0;
+        return !needed_after(b->graph, after, in) && (!kept || *host_whole);
+    }
+    for (int32_t j = 0; j < b->n; j++)
+        for (int32_t m = 0; m < b->graph->ops[b->loop[j]].n_inputs; m++)
+            if (b->graph->ops[b->loop[j]].inputs[m] == in &&
+                (op_row(b->graph->ops[b->loop[j]].kind)->class != OP_CLASS_CHANNELWISE ||
+                 !part_of(b->graph, &b->graph->ops[b->loop[j]], m)))
+                return false;
+    *host_whole = true;
+    return !needed_after(b->graph, after, in);
+}
+
+/* The loop's peak for all choices of overwriting from operator k on. block_of: tensor -> number of its block.
+ */
+static int64_t blocks_peak(const struct brute *b, int32_t k, int32_t parts, uint32_t after, int32_t *block_of,
+                           struct block *blocks)
+{
+    const struct graph *graph = b->graph;
+    if (k == b->n) {
+        int64_t peak = 0;
+        for (int32_t s = 0; s < b->n; s++) {
+            int64_t sum = 0;
+            for (int32_t t = 0; t < graph->n_tensors; t++)
+                sum += blocks[t].bytes && blocks[t].first <= s && s <= blocks[t].last ? blocks[t].bytes : 0;
+            peak = sum > peak ? sum : peak;
+        }
+        return peak;
+    }
+    const struct op *op = &graph->ops[b->loop[k]];
+    int32_t out = op->output, last = last_read(b, out);
+    bool kept = needed_after(graph, after, out);
+    struct block saved[BRUTE_TENSORS];
+    memcpy(saved, blocks, sizeof saved);
+    blocks[out] = kept || sums(b, k) ? (struct block){size_of(graph, out), 0, b->n - 1}
+                                     : (struct block){size_of(graph, out) / parts, k, last < 0 ? k : last};
+    if (sums(b, k))
+        blocks[out].bytes = size_of(graph, out) * b->bits / 8;
+    block_of[out] = out;
+    int64_t best = blocks_peak(b, k + 1, parts, after, block_of, blocks);
+    for (int32_t i = 0; i < op->n_inputs; i++) {
+        bool whole = false;
+        memcpy(blocks, saved, sizeof saved);
+        block_of[out] = out;
+        if (!may_share(b, k, i, after, block_of, &whole))
+            continue;
+        int32_t block = block_of[op->inputs[i]];
+        block_of[out] = block;
+        if (!whole && last > blocks[block].last)
+            blocks[block].last = last;
+        int64_t peak = blocks_peak(b, k + 1, parts, after, block_of, blocks);
+        best = peak < best ? peak : best;
+    }
+    memcpy(blocks, saved, sizeof saved);
+    block_of[out] = out;
+    return best;
+}
+
+static int64_t loop_peak(const struct brute *b, uint32_t after)
+{
+    struct block blocks[BRUTE_TENSORS] = {{0}};
+    int32_t block_of[BRUTE_TENSORS], parts = iterations(b);
+    if (parts < 2)
+        return -1;
+    for (int32_t t = 0; t < b->graph->n_tensors; t++) {
+        block_of[t] = t;
+        if (is_done(b->before, b->graph, t) && needed_after(b->graph, b->before, t))
+            blocks[t] = (struct block){size_of(b->graph, t), 0, b->n - 1};
+    }
+    return blocks_peak(b, 0, parts, after, block_of, blocks);
+}
+
+static int64_t full_peak(const struct graph *graph, uint32_t done, int32_t o)
+{
+    const struct op *op = &graph->ops[o];
+    int64_t sum = size_of(graph, op->output);
+    bool replaced = false;
+    for (int32_t t = 0; t < graph->n_tensors; t++)
+        if (is_done(done, graph, t) && needed_after(graph, done, t))
+            sum += size_of(graph, t);
+    for (int32_t i = 0; i < op->n_inputs; i++)
+        replaced |= op_row(op->kind)->inplace && !needed_after(graph, done | 1u << o, op->inputs[i]) &&
+                    size_of(graph, op->inputs[i]) == size_of(graph, op->output);
+    return sum - (replaced ? size_of(graph, op->output) : 0);
+}
+
+static int64_t least(struct brute *b, uint32_t done);
+
+static void extend(struct brute *b, uint32_t loop, int64_t *best)
+{
+    uint32_t after = b->before | loop;
+    if (b->n >= 2) {
+        int64_t peak = loop_peak(b, after);
+        if (peak >= 0 && peak < *best) {
+            struct brute saved = *b;
+            int64_t rest = least(b, after);
+            memcpy(saved.memo, b->memo, sizeof saved.memo);
+            *b = saved;
+            peak = rest > peak ? rest : peak;
+            *best = peak < *best ? peak : *best;
+        }
+    }
+    for (int32_t o = 0; o < b->graph->n_ops; o++) {
+        const struct op *op = &b->graph->ops[o];
+        bool ready = !(after >> o & 1);
+        for (int32_t i = 0; i < op->n_inputs && ready; i++)
+            ready = is_done(after, b->graph, op->inputs[i]);
+        if (!ready)
+            continue;
+        b->loop[b->n++] = o;
+        extend(b, loop | 1u << o, best);
+        b->n--;
+    }
+}
+
+static int64_t least(struct brute *b, uint32_t done)
+{
+    const struct graph *graph = b->graph;
+    if (done == (1u << graph->n_ops) - 1)
+        return 0;
+    if (b->memo[done] >= 0)
+        return b->memo[done];
+    int64_t best = INT64_MAX;
+    for (int32_t o = 0; o < graph->n_ops; o++) {
+        bool ready = !(done >> o & 1);
+        for (int32_t i = 0; i < graph->ops[o].n_inputs && ready; i++)
+            ready = is_done(done, graph, graph->ops[o].inputs[i]);
+        if (!ready)
+            continue;
+        int64_t peak = full_peak(graph, done, o), rest = peak < best ? least(b, done | 1u << o) : best;
+        peak = rest > peak ? rest : peak;
+        best = peak < best ? peak : best;
+    }
+    b->before = done;
+    b->n = 0;
+    extend(b, 0, &best);
+    return b->memo[done] = best;
+}
+
+static int64_t brute_peak(const struct graph *graph, int32_t bits)
+{
+    struct brute *b = calloc(1, sizeof *b);
+    assert_non_null(b);
+    b->graph = graph;
+    b->bits = bits;
+    memset(b->memo, 0xff, sizeof b->memo);
+    int64_t peak = least(b, 0);
+    free(b);
+    return peak;
+}
+
+static int64_t search_peak(const struct graph *graph, enum schedule_axes axes, int32_t bits)
+{
+    struct schedule_options options = {.axes = axes, .accumulator = bits};
+    struct error error;
+    error_clear(&error);
+    struct schedule *schedule = schedule_make(graph, &options, &error);
+    if (!schedule)
+        print_error("%s\n", error.message);
+    assert_non_null(schedule);
+    int64_t peak = schedule->peak_bytes;
+    schedule_free(schedule);
+    return peak;
+}
+
+static struct graph *graph_of(json_t *json)
+{
+    struct error error;
+    error_clear(&error);
+    struct graph *graph = schedule_read(json, &error);
+    if (!graph)
+        print_error("%s at %s\n", error.message, error.layer);
+    json_decref(json);
+    assert_non_null(graph);
+    return graph;
+}
+
+static void channel_loops_are_as_small_as_the_brute_force_finds(void **state)
+{
+    (void)state;
+    int32_t better = 0, rounds = 400;
+    for (int32_t seed = 0; seed < rounds; seed++) {
+        json_t *json = random_network((uint64_t)seed);
+        char *text = json_dumps(json, 0);
+        struct graph *graph = graph_of(json);
+        for (int32_t bits = 8; bits <= 32; bits *= 4) {
+            int64_t want = brute_peak(graph, bits), got = search_peak(graph, SCHEDULE_AXES_CHANNELS, bits);
+            if (got != want)
+                print_error("seed %d, %d bits: %lld, the brute force has %lld\n%s\n", seed, bits,
+                            (long long)got, (long long)want, text);
+            assert_int_equal(got, want);
+        }
+        better += search_peak(graph, SCHEDULE_AXES_CHANNELS, 8) < search_peak(graph, SCHEDULE_AXES_FULL, 8);
+        free(text);
+        graph_free(graph);
+    }
+    assert_true(better > rounds / 4); /* else the graphs would prove little */
+}
+
+/* ---- known networks ---- */
+
+static struct graph *known_graph(const char *name, const char *test)
+{
+    char path[512];
+    const char *facts = getenv("FACTS");
+    (void)snprintf(path, sizeof path, "%s/graphs/%s.json", facts ? facts : "../shared", name);
+    json_error_t reason;
+    json_t *json = json_load_file(path, 0, &reason);
+    if (!json) {
+        print_message("SKIP %s: no %s\n", test, path);
+        skip();
+    }
+    return graph_of(json);
+}
+
+static void known_networks_take_the_published_memory_by_channels(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t macs, ordinary, peak[3]; /* 8, 16, 32 bits */
+    } known[] = {
+        {"mbv2_224", 300774272, 1505280, {376320, 577024, 602112}},
+        {"mbv2_112", 82180544, 376320, {94080, 144256, 150528}},
+        {"effnetb0_224", 385814752, 1505280, {602112, 602112, 602112}},
+        {"resnet8", 12501632, 49152, {33792, 33792, 33792}},
+        {"ds_cnn_l", 28326528, 86940, {35880, 35880, 35880}},
+        {"irb", 1387152, 52728, {8450, 12506, 20618}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct graph *graph =
+            known_graph(known[i].name, "known_networks_take_the_published_memory_by_channels");
+        struct schedule_options options = schedule_defaults();
+        options.axes = SCHEDULE_AXES_CHANNELS;
+        struct error error;
+        error_clear(&error);
+        for (int b = 0; b < 3; b++) {
+            options.accumulator = 8 << b;
+            json_t *json = schedule_describe(graph, &options, &error);
+            json_int_t macs, ordinary, peak;
+            assert_int_equal(json_unpack(json, "{s:I, s:{s:I}, s:{s:I}}", "macs", &macs, "ordinary",
+                                         "peak_bytes", &ordinary, "partial", "peak_bytes", &peak),
+                             0);
+            assert_int_equal(macs / 10000, known[i].macs / 10000);
+            assert_int_equal(ordinary, known[i].ordinary);
+            assert_int_equal(peak, known[i].peak[b]);
+            json_decref(json);
+        }
+        graph_free(graph);
+    }
+}
+
+static void bottleneck_adds_up_to_the_peak(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1000; seed < 1100; seed++) {
+        struct graph *graph = graph_of(random_network(seed));
+        struct schedule_options options = schedule_defaults();
+        json_t *json = schedule_describe(graph, &options, NULL), *tensor;
+        json_t *bottleneck = json_object_get(json, "bottleneck");
+        json_int_t sum = 0;
+        size_t i;
+        json_array_foreach(json_object_get(bottleneck, "tensors"), i, tensor) sum +=
+            json_integer_value(json_object_get(tensor, "bytes"));
+        assert_int_equal(sum, json_integer_value(json_object_get(bottleneck, "bytes")));
+        assert_int_equal(sum,
+                         json_integer_value(json_object_get(json_object_get(json, "partial"), "peak_bytes")));
+        json_decref(json);
+        graph_free(graph);
+    }
+}
+
+static void the_limit_of_memory_is_kept_or_refused_and_more_memory_takes_more_channels(void **state)
+{
+    (void)state;
+    struct graph *graph =
+        known_graph("irb", "the_limit_of_memory_is_kept_or_refused_and_more_memory_takes_more_channels");
+    struct schedule_options options = schedule_defaults();
+    options.axes = SCHEDULE_AXES_CHANNELS;
+    struct error error;
+    error_clear(&error);
+    options.ram = 20617;
+    assert_null(schedule_make(graph, &options, &error));
+    assert_int_equal(error.status, STATUS_DOES_NOT_FIT);
+    assert_int_equal(error.shortfall.need_bytes, 20618);
+    int32_t before = 0;
+    for (options.ram = 20618; options.ram < 60000; options.ram += 3000) {
+        struct schedule *schedule = schedule_make(graph, &options, NULL);
+        assert_non_null(schedule);
+        assert_true(schedule->peak_bytes <= options.ram);
+        int32_t k = schedule->steps[0].mode == SCHEDULE_CHANNELS ? schedule->steps[0].k : 144;
+        assert_true(k >= before);
+        before = k;
+        schedule_free(schedule);
+    }
+    assert_int_equal(before, 144);
+    graph_free(graph);
+}
+
+/* ---- refusals ---- */
+
+static void check_refused(const char *text, enum status status, const char *word)
+{
+    struct error error;
+    error_clear(&error);
+    char *quoted = strdup(text);
+    for (char *c = quoted; *c; c++)
+        *c = *c == '\'' ? '"' : *c;
+    json_t *json = json_loads(quoted, 0, NULL);
+    assert_non_null(json);
+    assert_null(schedule_read(json, &error));
+    if (error.status != status || !strstr(error.message, word))
+        print_error("%s: %s\n", text, error.message);
+    assert_int_equal(error.status, status);
+    assert_non_null(strstr(error.message, word));
+    json_decref(json);
+    free(quoted);
+}
+
+#define TENSORS "'tensors':{'a':{'shape':[4,4,2]},'b':{'shape':[4,4,2]},'c':{'shape':[4,4,2]}}"
+#define RELU(name, from, to) "{'name':'" name "','type':'relu','inputs':['" from "'],'output':'" to "'}"
+
+static void bad_graphs_are_refused_with_the_place(void **state)
+{
+    (void)state;
+    check_refused("{" TENSORS
+                  ",'inputs':['a'],'outputs':['c'],'ops':[" RELU("x", "c", "b") "," RELU("y", "b", "c") "]}",
+                  STATUS_MODEL_MALFORMED, "");
+    check_refused("{" TENSORS ",'inputs':['a'],'outputs':['c'],'ops':[" RELU("x", "b", "c") "]}",
+                  STATUS_MODEL_MALFORMED, "b");
+    check_refused("{" TENSORS ",'inputs':['a'],'outputs':['d'],'ops':[" RELU("x", "a", "b") "]}",
+                  STATUS_MODEL_MALFORMED, "'d'");
+    check_refused("{" TENSORS
+                  ",'inputs':['a'],'outputs':['b'],'ops':[{'name':'x','type':'conv','inputs':['a'],"
+                  "'output':'b','s':[2,2]}]}",
+                  STATUS_MODEL_MALFORMED, "2x2x2");
+    check_refused("{" TENSORS
+                  ",'inputs':['a'],'outputs':['b'],'ops':[{'name':'x','type':'conv','inputs':['a'],"
+                  "'output':'b','stride':[1,1]}]}",
+                  STATUS_MODEL_MALFORMED, "'stride'");
+    check_refused("{" TENSORS
+                  ",'inputs':['a'],'outputs':['b'],'ops':[{'name':'x','type':'lstm','inputs':['a'],"
+                  "'output':'b'}]}",
+                  STATUS_MODEL_UNSUPPORTED, "'lstm'");
+    check_refused("{'tensors':{'a':{'shape':[4,-1,2]}},'inputs':['a'],'outputs':['a'],'ops':[]}",
+                  STATUS_MODEL_MALFORMED, "shape");
+    check_refused("{'tensors':{'a':{'shape':[65535,65535,65535]}},'inputs':['a'],'outputs':['a'],'ops':[]}",
+                  STATUS_MODEL_LIMIT, "");
+    check_refused("[]", STATUS_MODEL_MALFORMED, "object");
+}
+
+static void ten_thousand_operators_are_refused(void **state)
+{
+    (void)state;
+    json_t *tensors = json_object(), *ops = json_array();
+    for (int i = 0; i < 8000; i++) {
+        char from[16], to[16];
+        (void)snprintf(from, sizeof from, "t%d", i);
+        (void)snprintf(to, sizeof to, "t%d", i + 1);
+        if (i == 0)
+            json_object_set_new(tensors, from, json_pack("{s:[i,i,i]}", "shape", 2, 2, 2));
+        json_object_set_new(tensors, to, json_pack("{s:[i,i,i]}", "shape", 2, 2, 2));
+        json_array_append_new(ops, json_pack("{s:s, s:s, s:[s], s:s}", "name", to, "type", "relu", "inputs",
+                                             from, "output", to));
+    }
+    for (int i = 0; i < 2000; i++)
+        json_array_append(ops, json_array_get(ops, 0));
+    json_t *json = json_pack("{s:o, s:[s], s:[s], s:o}", "tensors", tensors, "inputs", "t0", "outputs",
+                             "t8000", "ops", ops);
+    struct error error;
+    error_clear(&error);
+    assert_null(schedule_read(json, &error));
+    assert_int_equal(error.status, STATUS_MODEL_LIMIT);
+    assert_int_equal(error.actual, 10000);
+    json_decref(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(channel_loops_are_as_small_as_the_brute_force_finds),
+        cmocka_unit_test(known_networks_take_the_published_memory_by_channels),
+        cmocka_unit_test(bottleneck_adds_up_to_the_peak),
+        cmocka_unit_test(the_limit_of_memory_is_kept_or_refused_and_more_memory_takes_more_channels),
+        cmocka_unit_test(bad_graphs_are_refused_with_the_place),
+        cmocka_unit_test(ten_thousand_operators_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
