@@ -130,7 +130,7 @@ json_t *fleet_enrol(struct fleet *fleet, const struct fleet_enrolment *options, 
 struct request {
     struct fleet *fleet;
     uint64_t id;
-    char address[LINK_ADDRESS_BYTES], renewing[FLEET_ID_BYTES];
+    char renewing[FLEET_ID_BYTES];
     char code[64], name[64];
     uint8_t kind;
     uint8_t csr[CA_DER_MAX];
@@ -314,21 +314,6 @@ static int request_write(sqlite3 *db, void *context, struct error *error)
     return request->renewing[0] ? renew(db, request, error) : enrol(db, request, error);
 }
 
-static const char *action_for(enum status status)
-{
-    switch (status) {
-    case STATUS_CODE_WRONG:
-        return "Check the code, or make a new one with: shoal enrol";
-    case STATUS_CODE_EXPIRED:
-    case STATUS_CODE_USED:
-        return "Make a new code with: shoal enrol";
-    case STATUS_CERTIFICATE_REVOKED:
-        return "Delete the board in the inventory, then enrol it anew";
-    default:
-        return "See the server's log";
-    }
-}
-
 static void request_done(int status, const struct error *error, void *context)
 {
     struct request *request = context;
@@ -361,14 +346,8 @@ static void request_done(int status, const struct error *error, void *context)
                  request->renewing[0] ? "renewed its certificate" : "enrolled",
                  member_state_name(request->state));
         fleet_publish_board(fleet, request->board);
-    } else {
-        struct link_failure failure = {.at_ms = clock_wall_ms(),
-                                       .status = (enum status)answer->status,
-                                       .action = action_for((enum status)answer->status)};
-        memcpy(failure.address, request->address, sizeof failure.address);
-        (void)snprintf(failure.reason, sizeof failure.reason, "%s", answer->reason);
-        fleet_on_failure(fleet, &failure);
     }
+    /* A refusal is recorded by link, which knows the address that it is told to. */
     (void)links_answer(fleet->links, request->id, answer);
     free(request);
 }
@@ -383,7 +362,6 @@ void fleet_on_enrol(void *context, uint64_t id, const struct link_enrolment *enr
     }
     request->fleet = fleet;
     request->id = id;
-    memcpy(request->address, enrolment->peer->address, sizeof request->address);
     if (enrolment->peer->certified)
         memcpy(request->renewing, enrolment->peer->certificate.board, sizeof request->renewing);
     (void)snprintf(request->code, sizeof request->code, "%s", enrolment->code);

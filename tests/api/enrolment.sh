@@ -22,8 +22,9 @@ check accepted_board_is_online wait_for 20 board_is waiting '.state + " " + .lin
 
 raw_board second "$once"
 check used_code_is_refused wait_for 20 attempted code_used
-check_match refusal_says_what_to_do "$(attempts)" 'shoal enrol'
 stop second
+check_equal a_board_turned_away_once_is_recorded_once "$(attempts | grep -c '^code_used:')" 1
+check_match refusal_says_what_to_do "$(attempts)" 'shoal enrol'
 raw_board third "AAAAAA-AAAAAA-AAAAAA-AAAAAA-AAAAAA-AAAAAA-AAAAAA"
 sleep 1
 check_match foreign_code_is_refused_by_the_board "$(cat "$work/third.log")" '[Cc]ode|authority|server'

@@ -131,7 +131,7 @@ function rename(board) {
 function revoke(board) {
   return ask({
     title: `Revoke ${board.name}?`, confirm: "Revoke", danger: true,
-    text: ["Its certificate is refused from now on and its link is dropped at once. It can only come back with a new code.",
+    text: ["Its certificate is refused from now on and its link is dropped at once. It comes back only when you accept it again.",
       board.in_use && "A deployment uses this board: it will not answer until it is replanned without it."].filter(Boolean),
     call: () => post(path(board, "revoke")),
   });
@@ -155,6 +155,7 @@ export function acts(board, all) {
   const member = board.state === "accepted";
   return [
     board.state === "pending" && action("Accept", () => post(path(board, "accept")), { class: "solid" }),
+    board.state === "revoked" && action("Accept again", () => post(path(board, "accept"))),
     member && online && action("Measure", () => post(path(board, "probe"))),
     member && !board.drained && action("Drain", () => post(path(board, "drain")), { title: "plans deployments anew without it" }),
     member && board.drained && action("Undrain", () => post(path(board, "undrain"))),
