@@ -203,10 +203,15 @@ static int renew(sqlite3 *db, struct request *request, struct error *error)
                        json_string_value(json_object_get(row, "name")));
         const char *state = json_string_value(json_object_get(row, "state"));
         request->state = strcmp(state, "accepted") == 0 ? MEMBER_ACCEPTED : MEMBER_PENDING;
+        bool revoked = strcmp(state, "revoked") == 0;
         json_decref(row);
+        if (revoked)
+            return refuse(request, STATUS_CERTIFICATE_REVOKED, "the board is revoked");
         status = (int)db_exec(db, error,
                               "UPDATE board SET certificate_serial = ?, certificate_until = ? WHERE id = ?",
                               "sis", info.serial, info.not_after_s * 1000, request->board);
+    } else if (status == 0) {
+        return refuse(request, STATUS_CERTIFICATE_WRONG, "the board was forgotten");
     }
     return status;
 }

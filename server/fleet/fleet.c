@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { FORGOTTEN_MS = 10000 };
+
 struct member *member_find(struct fleet *fleet, const char *id)
 {
     for (int i = 0; i < fleet->n_members; i++)
@@ -30,11 +32,19 @@ struct member *member_get(struct fleet *fleet, const char *id)
     return member;
 }
 
+/* A slot that nobody needs: of a forgotten board, long enough after its link was lost for the coordinator to
+ * be done with it. */
+static bool is_free(const struct member *member)
+{
+    return member->state == MEMBER_FORGOTTEN && member->link_state == FLEET_OFFLINE &&
+           clock_wall_ms() > member->since_ms + FORGOTTEN_MS;
+}
+
 struct member *member_add(struct fleet *fleet, const char *id)
 {
     struct member *member = NULL;
     for (int i = 0; i < fleet->n_members && !member; i++)
-        if (fleet->members[i]->id[0] == 0)
+        if (is_free(fleet->members[i]))
             member = fleet->members[i];
     if (!member) {
         if (fleet->n_members == FLEET_BOARDS_MAX || !(member = calloc(1, sizeof *member)))
@@ -48,7 +58,7 @@ struct member *member_add(struct fleet *fleet, const char *id)
 
 const char *member_state_name(enum member_state state)
 {
-    static const char *const names[] = {"pending", "accepted", "revoked"};
+    static const char *const names[] = {"pending", "accepted", "revoked", "forgotten"};
     return names[state];
 }
 
@@ -141,7 +151,7 @@ static int on_admit(void *context, const char *board)
     int status = 0;
     if (!fleet->ready)
         status = STATUS_BUSY;
-    else if (!member)
+    else if (!member || member->state == MEMBER_FORGOTTEN)
         status = STATUS_CERTIFICATE_WRONG;
     else if (member->state == MEMBER_REVOKED)
         status = STATUS_CERTIFICATE_REVOKED;

@@ -243,7 +243,7 @@ int fleet_forget(struct fleet *fleet, const char *id, const char *actor, struct 
     pthread_mutex_lock(&fleet->mutex);
     struct member *member = member_find(fleet, id);
     if (member)
-        member->state = MEMBER_REVOKED;
+        member->state = MEMBER_FORGOTTEN;
     pthread_mutex_unlock(&fleet->mutex);
     status = links_drop_board(fleet->links, id, STATUS_CERTIFICATE_REVOKED, "forgotten");
     return status == STATUS_NOT_FOUND ? 0 : status;

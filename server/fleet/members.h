@@ -1,7 +1,7 @@
 /*
  * The fleet's members in memory; private to server/fleet. One mutex guards the table. The coordinator thread
  * writes what is live; workers write what is durable after the store has it. Pointers to members stay valid
- * while the fleet lives (a forgotten member's slot is emptied, not freed).
+ * while the fleet lives (a forgotten member's slot is used again, not freed).
  */
 #ifndef SHOAL_SERVER_FLEET_MEMBERS_H
 #define SHOAL_SERVER_FLEET_MEMBERS_H
@@ -14,7 +14,9 @@
 
 enum { FLEET_NAME_BYTES = 64, FLEET_WATCHES_MAX = 4 };
 
-enum member_state { MEMBER_PENDING = WIRE_STATE_PENDING, MEMBER_ACCEPTED, MEMBER_REVOKED };
+/* FORGOTTEN stands in memory only: the row is gone, the slot waits for its link to end or for the board to
+ * enrol anew. */
+enum member_state { MEMBER_PENDING = WIRE_STATE_PENDING, MEMBER_ACCEPTED, MEMBER_REVOKED, MEMBER_FORGOTTEN };
 
 /* What was measured of a board. Zero: not yet. */
 struct fleet_rating {
