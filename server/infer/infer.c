@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct infer_route *infer_route_retain(struct infer_route *route)
 {
@@ -116,6 +117,10 @@ static void submit_call(void *context)
         job->next->link = &job->next;
     infer->jobs = job;
     job->state = INFER_JOB_WAITING;
+    if (infer->stopping) {
+        fail_job(infer, job, STATUS_BUSY, "the server is stopping");
+        return;
+    }
     *infer->waiting_tail = job;
     infer->waiting_tail = &job->queued;
     admit_waiting(infer);
@@ -230,6 +235,7 @@ static void abort_call(void *context)
 {
     struct abort_order *order = context;
     struct infer *infer = order->infer;
+    infer->stopping |= order->deployment[0] == 0;
     drop_waiting(infer, order);
     for (struct infer_job *job = infer->jobs; job; job = job->next)
         if (!order->deployment[0] || strcmp(job->route->deployment, order->deployment) == 0)
@@ -239,22 +245,24 @@ static void abort_call(void *context)
     free(order);
 }
 
-static void post_abort(struct infer *infer, const char *deployment, enum status status, const char *reason)
+static int post_abort(struct infer *infer, const char *deployment, enum status status, const char *reason)
 {
     struct abort_order *order = calloc(1, sizeof *order);
     if (!order)
-        return;
+        return STATUS_NO_MEMORY;
     order->infer = infer;
     order->status = status;
     (void)snprintf(order->deployment, sizeof order->deployment, "%s", deployment);
     (void)snprintf(order->reason, sizeof order->reason, "%s", reason);
-    if (fleet_post(infer->fleet, abort_call, order) < 0)
+    int posted = fleet_post(infer->fleet, abort_call, order);
+    if (posted < 0)
         free(order);
+    return posted;
 }
 
 void infer_abort(struct infer *infer, const char *deployment, const char *reason)
 {
-    post_abort(infer, deployment, STATUS_ABORTED, reason);
+    (void)post_abort(infer, deployment, STATUS_ABORTED, reason);
 }
 
 /* ---- submission ---- */
@@ -378,7 +386,8 @@ void infer_stop(struct infer *infer)
     pthread_mutex_lock(&infer->mutex);
     infer->closing = true;
     pthread_mutex_unlock(&infer->mutex);
-    post_abort(infer, "", STATUS_BUSY, "the server is stopping");
+    while (post_abort(infer, "", STATUS_BUSY, "the server is stopping") == STATUS_BUSY)
+        usleep(1000);
     pthread_mutex_lock(&infer->mutex);
     while (infer->in_flight)
         pthread_cond_wait(&infer->drained, &infer->mutex);

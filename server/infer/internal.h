@@ -40,6 +40,7 @@ struct infer {
     struct infer_job *waiting, **waiting_tail; /* for memory, oldest first, through `queued` */
     int64_t memory_used;
     uint32_t next_number;
+    bool stopping; /* everything was aborted; what comes late is refused */
     bool up[CONDUCT_LINKS_MAX];
     /* under the mutex */
     pthread_mutex_t mutex;
