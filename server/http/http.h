@@ -118,7 +118,8 @@ struct http_config {
     unsigned connections;  /* at most */
     const char *const
         *allowed_hosts; /* NULL-terminated further Host values besides loopback names; may be NULL */
-    /* Below this path errors take the form {"error":"text"}, as the inference protocol wants; NULL: nowhere. */
+    /* Below this path errors take the form {"error":"text"}, as the inference protocol wants; NULL: nowhere.
+     */
     const char *text_errors_under;
     void *app;
 };

@@ -28,8 +28,14 @@ static void *worker(void *context)
         if (!workers->head)
             workers->tail = &workers->head;
         workers->length--;
+        bool closing = workers->closing;
         pthread_mutex_unlock(&workers->mutex);
-        http_run(exchange);
+        if (closing) { /* what still waits when the server stops is not begun */
+            http_fail_status(exchange, STATUS_BUSY, "the server is stopping");
+            http_finish(exchange);
+        } else {
+            http_run(exchange);
+        }
         pthread_mutex_lock(&workers->mutex);
     }
     pthread_mutex_unlock(&workers->mutex);
