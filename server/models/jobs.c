@@ -118,7 +118,8 @@ static void schedule(struct models *models, struct job *job)
         dry_run(models, job);
 }
 
-static void run(struct models *models, struct job *job)
+/* Negative when its end could not be stored: it still waits, and is run again later. */
+static int run(struct models *models, struct job *job)
 {
     struct error error;
     error_clear(&error);
@@ -134,6 +135,7 @@ static void run(struct models *models, struct job *job)
     models_publish(models, "job", job->id);
     models_publish(models, "model", job->model);
     models_job_settled(models, job->id);
+    return status;
 }
 
 void models_job_added(struct models *models)
@@ -162,13 +164,15 @@ void *models_run_jobs(void *context)
             return NULL;
         struct job job = {0};
         while (next_job(models, &job) == 1) {
-            run(models, &job);
+            int status = run(models, &job);
             job_free(&job);
             pthread_mutex_lock(&models->mutex);
             closing = models->closing;
             pthread_mutex_unlock(&models->mutex);
             if (closing)
                 return NULL;
+            if (status < 0)
+                break; /* a full disk: the next upload or start takes it up */
         }
         job_free(&job);
     }
