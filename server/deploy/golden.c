@@ -83,7 +83,7 @@ void deploy_retire_former(struct deploy *deploy, const struct deployment *active
         char reason[64];
         (void)snprintf(reason, sizeof reason, "replaced by %s", active->id);
         (void)deploy_set_state(deploy, d, DEPLOY_RETIRED, reason, NULL);
-        deploy_remove(deploy, d);
+        deploy_let_go(deploy, d); /* whoever asked it just before the change gets an answer */
     }
 }
 

@@ -54,6 +54,7 @@ struct part {
     char sha[65];
     uint32_t bytes;
     bool used, verified, pushing;
+    int64_t retry_ms;      /* monotonic: not pushed again before; 0: at once */
     uint64_t pushed_bytes; /* moved to the board by this server */
 };
 
@@ -134,11 +135,14 @@ int queue_add(struct call_queue *queue, void (*run)(struct deploy *, void *), vo
 /* Waits up to `ms` (negative: for ever); NULL: closing and empty, or time over (then *idle is true). */
 struct call *queue_take(struct call_queue *queue, int64_t ms, bool *idle);
 void queue_close(struct call_queue *queue);
+bool queue_closing(struct call_queue *queue);
 
 /* manager.c */
 struct deployment *deploy_find(struct deploy *deploy, const char *id);
-int64_t deploy_now_ms(void);                                              /* monotonic */
-void deploy_remove(struct deploy *deploy, struct deployment *deployment); /* frees */
+int64_t deploy_now_ms(void); /* monotonic */
+/* Takes a deployment that is over out of memory; its inferences are aborted, or (let_go) may end. */
+void deploy_remove(struct deploy *deploy, struct deployment *deployment);
+void deploy_let_go(struct deploy *deploy, struct deployment *deployment);
 void deploy_drop_generation(struct deployment *deployment);
 /* Runs `run` on the manager and waits for it. [worker] */
 int deploy_ask(struct deploy *deploy, void (*run)(struct deploy *, void *), void *context);
@@ -166,6 +170,8 @@ struct placed *deploy_place(struct deployment *deployment, struct graph *graph, 
 
 /* push.c */
 void deploy_push(struct deploy *deploy, struct deployment *deployment);
+/* Offers what boards lack and is not under way; a part that was refused again only after a while. */
+void deploy_push_missing(struct deploy *deploy, struct deployment *deployment);
 void deploy_check(struct deploy *deploy,
                   struct deployment *deployment); /* moves on when every board has its part */
 void deploy_board_up(struct deploy *deploy, const char *board);

@@ -43,13 +43,18 @@ void deploy_drop_generation(struct deployment *deployment)
 
 void deploy_remove(struct deploy *deploy, struct deployment *deployment)
 {
+    infer_abort(deploy->infer, deployment->id, "the deployment ended");
+    deploy_let_go(deploy, deployment);
+}
+
+void deploy_let_go(struct deploy *deploy, struct deployment *deployment)
+{
     struct deployment **link = &deploy->deployments;
     while (*link != deployment)
         link = &(*link)->next;
     *link = deployment->next;
     deploy_update_routes(deploy);
     deploy_wake_waiters(deploy, false);
-    infer_abort(deploy->infer, deployment->id, "the deployment ended");
     deploy_drop_generation(deployment);
     json_decref(deployment->request);
     free(deployment);
@@ -63,6 +68,9 @@ static void take_up(struct deploy *deploy, sqlite3 *db, struct deployment *d)
     error_clear(&error);
     if (d->state == DEPLOY_PLANNING) {
         d->plan_by_ms = deploy_now_ms() + BOARDS_BACK_MS;
+        /* A replan: should it fail, the former generation is still there. */
+        d->replanning = d->generation > 0 && deploy_load_generation(deploy, db, d, &error) >= 0;
+        d->before = DEPLOY_DEGRADED;
         return;
     }
     if (deploy_load_generation(deploy, db, d, &error) < 0) {
@@ -164,15 +172,16 @@ static void tick(struct deploy *deploy)
     int64_t now = deploy_now_ms();
     for (struct deployment *d = deploy->deployments, *next; d; d = next) {
         next = d->next;
-        if (!deploy_in_progress(d->state))
-            continue;
-        if (d->deadline_ms && now > d->deadline_ms) {
+        if (deploy_in_progress(d->state) && d->deadline_ms && now > d->deadline_ms) {
             struct error error;
             error_clear(&error);
             error_set(&error, STATUS_DEADLINE, "%s did not end in time", deploy_state_name(d->state));
             (void)deploy_set_state(deploy, d, DEPLOY_FAILED, error.message, &error);
             deploy_remove(deploy, d);
-        } else if (d->state == DEPLOY_VERIFYING) {
+        } else if (d->state == DEPLOY_PUSHING || d->state == DEPLOY_VERIFYING ||
+                   d->state == DEPLOY_DEGRADED) {
+            /* A board that was stale comes back without a call, and a push may have found no place. */
+            deploy_push_missing(deploy, d);
             deploy_check(deploy, d);
         }
     }

@@ -235,7 +235,11 @@ static void planning_failed(struct deploy *deploy, struct deployment *deployment
     deployment->replanning = false;
     char reason[ERROR_MESSAGE_BYTES + 32];
     (void)snprintf(reason, sizeof reason, "no new plan: %s", error->message);
-    (void)deploy_set_state(deploy, deployment, deployment->before, reason, error);
+    /* Boards may have come and gone meanwhile: what served looks for them. */
+    bool paused = deployment->before == DEPLOY_PAUSED;
+    if (deploy_set_state(deploy, deployment, paused ? DEPLOY_PAUSED : DEPLOY_DEGRADED, reason, error) >= 0 &&
+        !paused)
+        deploy_push(deploy, deployment);
 }
 
 static void take_result(struct deployment *deployment, struct job *job)
@@ -278,6 +282,10 @@ static void planned(struct deploy *deploy, void *context)
 static void compile_call(struct deploy *deploy, void *context)
 {
     struct job *job = context;
+    if (queue_closing(&deploy->compiles)) { /* planned after the next start: the store has it as planning */
+        free_job(job);
+        return;
+    }
     int status = compile(deploy, job);
     if (status < 0 && job->error.status == STATUS_OK)
         error_set(&job->error, (enum status)status, "planning failed: %s", status_text(status));

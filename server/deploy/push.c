@@ -12,7 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PUSH_BASE_MS = 60000, PUSH_BYTES_PER_S = 50000, VERIFY_BASE_MS = 60000, KEPT_MAX = 64 };
+enum {
+    PUSH_BASE_MS = 60000,
+    PUSH_BYTES_PER_S = 50000,
+    VERIFY_BASE_MS = 60000,
+    PUSH_RETRY_MS = 30000,
+    KEPT_MAX = 64
+};
 
 /* A board's answer to a push, on its way from the coordinator thread. */
 struct pushed {
@@ -63,6 +69,7 @@ static void on_pushed(struct deploy *deploy, void *context)
             deploy_publish(deploy, deployment->id);
             deploy_check(deploy, deployment);
         } else if (pushed->status != STATUS_OFFLINE) {
+            part->retry_ms = deploy_now_ms() + PUSH_RETRY_MS;
             push_failed(deploy, deployment, pushed);
         }
     }
@@ -113,12 +120,20 @@ static void push_part(struct deploy *deploy, struct deployment *deployment, stru
     part->pushing = true;
 }
 
+void deploy_push_missing(struct deploy *deploy, struct deployment *deployment)
+{
+    for (int32_t i = 0; i < deployment->n_parts; i++)
+        if (deploy_now_ms() >= deployment->parts[i].retry_ms)
+            push_part(deploy, deployment, &deployment->parts[i]);
+}
+
 void deploy_push(struct deploy *deploy, struct deployment *deployment)
 {
     uint32_t most = 0;
     for (int32_t i = 0; i < deployment->n_parts; i++) {
         struct part *part = &deployment->parts[i];
         most = part->bytes > most ? part->bytes : most;
+        part->retry_ms = 0;
         push_part(deploy, deployment, part);
     }
     if (deploy_in_progress(deployment->state))
@@ -171,6 +186,7 @@ void deploy_board_up(struct deploy *deploy, const char *board)
             continue;
         part->verified = false;
         part->pushing = false;
+        part->retry_ms = 0;
         push_part(deploy, d, part);
     }
     deploy_clean_boards(deploy);

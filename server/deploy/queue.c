@@ -71,3 +71,11 @@ void queue_close(struct call_queue *queue)
     pthread_cond_broadcast(&queue->wake);
     pthread_mutex_unlock(&queue->mutex);
 }
+
+bool queue_closing(struct call_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    bool closing = queue->closing;
+    pthread_mutex_unlock(&queue->mutex);
+    return closing;
+}
