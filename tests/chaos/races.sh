@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Inferences while deployments are replaced, retired, paused and planned anew, and boards are lost: the server stays up
+# (under the sanitizers: nothing is used after it was freed), a 200 is the reference's answer to the last bit, everything
+# else is a refusal that says why, and at the end all is served again.
+# timeout: 300
+. tests/support/lib.sh
+
+"$B/demo_model" "$work/base.tflite" "$work/input.bin"
+"$B/shoal" run "$work/base.tflite" --input "$work/input.bin" --output "$work/want.bin"
+
+ask_loop() { # NUMBER: asks until $work/over is there; counts what came
+    local code
+    while [ ! -e "$work/over" ]; do
+        code=$(curl -sS --max-time 30 -o "$work/got.$1" -w '%{http_code}' -H 'Content-Type: application/octet-stream' \
+            --data-binary "@$work/input.bin" "$URL/v2/models/base/infer" 2>/dev/null)
+        [ "$code" = 200 ] && ! cmp -s "$work/got.$1" "$work/want.bin" && code=wrong
+        echo "$code" >>"$work/codes"
+    done
+}
+deploy() { # EXTRA-KEYS: the deployment's id in $id once it is active
+    api_json POST /api/v1/deployments "{\"model\":\"base\"$1}"
+    id=$(field .id)
+    api GET "/api/v1/deployments/$id?wait=60"
+}
+state_is() { [ "$(curl -s "$URL/api/v1/deployments/$1" | jq -r .state)" = "$2" ]; }
+count() { grep -cE "$1" "$work/codes"; }
+
+start_server || finish
+for b in b1 b2 b3; do start_board $b; done
+wait_for 30 boards_online 3 || { fail boards_come_online; finish; }
+api PUT /api/v1/models/base -T "$work/base.tflite"
+deploy ''
+check_equal deployment_is_active "$STATUS" 200
+[ "$STATUS" = 200 ] || finish
+for n in 1 2 3 4; do ask_loop $n & asking[n]=$!; done
+
+# A deployment takes over from its former one while inferences run: nobody notices.
+for n in 1 2 3 4 5 6; do deploy ",\"shares\":\"$([ $((n % 2)) = 0 ] && echo even || echo rating)\",\"tags\":[\"$n\"]"; done
+check_equal no_inference_is_lost_when_a_deployment_is_replaced "$(count -v '^200$')" 0
+check_equal replaced_under_load_with_answers "$([ "$(count '^200$')" -gt 5 ] && echo yes)" yes
+
+for n in 1 2 3 4; do
+    running server || { fail server_stays_up; finish; }
+    api POST "/api/v1/deployments/$id/replan"
+    deploy ",\"tags\":[\"r$n\"]"
+    api POST "/api/v1/deployments/$id/pause"
+    api POST "/api/v1/deployments/$id/resume"
+    api POST "/api/v1/deployments/$id/retire"
+    deploy ",\"tags\":[\"s$n\"]"
+    [ "$n" != 2 ] || { stop b2 KILL && start_board b2; }
+    wait_for 20 boards_online 3
+done
+
+# A board that is stale when another one comes back: active again as soon as both are there, without being asked.
+wait_for 20 state_is "$id" active || fail active_before_the_stale_board "$(curl -s "$URL/api/v1/deployments/$id")"
+stop b1 KILL
+wait_for 20 state_is "$id" degraded || fail degraded_when_a_board_is_lost
+kill -STOP "${pids[b2]}"
+wait_for 12 test "$(curl -s "$URL/api/v1/boards/b2" | jq -r .link)" != online
+sleep 6
+start_board b1
+wait_for 20 boards_online 2
+sleep 1
+kill -CONT "${pids[b2]}"
+check active_again_when_a_stale_board_is_back wait_for 20 state_is "$id" active
+
+: >"$work/over"
+wait "${asking[@]}"
+check_equal no_answer_is_wrong "$(count wrong)" 0
+check_equal every_other_answer_is_a_refusal "$(grep -vE '^(200|409|404|503)$' "$work/codes" | sort | uniq -c)" ""
+
+# A forgotten board may enrol anew, as the refusal of a revoked one says.
+api POST "/api/v1/deployments/$id/retire"
+stop b3
+api DELETE /api/v1/boards/b3
+check_equal unused_board_is_forgotten "$STATUS" 200
+rm "$work/b3/certificate.der"
+start b3 "$B/shoal-board" --server "$BOARD_ADDRESS" --state "$work/b3" --name b3 --code "$CODE"
+check forgotten_board_enrols_anew wait_for 20 boards_online 3
+
+stop server
+check_equal server_ends_with_0 "$EXIT" 0
+check_equal no_sanitizer_spoke "$(grep -hE 'Sanitizer|runtime error' "$work"/*.log)" ""
+finish
