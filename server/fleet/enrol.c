@@ -96,6 +96,19 @@ static void secret_hash(const struct enrol_code *code, char out[HASH_HEX_BYTES])
     hash_hex(digest, out);
 }
 
+/* What a board is told to connect to; "any address" is none that a board could use. */
+static const char *server_for_boards(const struct fleet *fleet, char text[80], const char **warning)
+{
+    const char *address = fleet_address(fleet), *port = strrchr(address, ':');
+    bool any = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+    *warning = any ? "put this machine's address on the network in the place of THIS_MACHINE" : NULL;
+    if (fleet_address_is_loopback(fleet))
+        *warning =
+            "the board port listens on loopback only: boards on the network cannot reach it (--board-listen)";
+    (void)snprintf(text, 80, "%s%s", any ? "THIS_MACHINE" : "", any ? port : address);
+    return text;
+}
+
 json_t *fleet_enrol(struct fleet *fleet, const struct fleet_enrolment *options, const char *actor,
                     struct error *error)
 {
@@ -115,14 +128,13 @@ json_t *fleet_enrol(struct fleet *fleet, const struct fleet_enrolment *options, 
     if (store_write(fleet->store, code_write, &code, error) < 0)
         return NULL;
     clock_rfc3339(code.expires_ms, expires);
-    (void)snprintf(command, sizeof command, "shoal-board --server %s --state STATE_FOLDER --code %s",
-                   fleet_address(fleet), text);
+    char address[80];
+    const char *warning, *server = server_for_boards(fleet, address, &warning);
+    (void)snprintf(command, sizeof command, "shoal-board --server %s --state STATE_FOLDER --code %s", server,
+                   text);
     return json_pack("{s:s, s:s, s:s, s:I, s:b, s:s, s:s, s:s*}", "id", code.id, "code", text, "expires_at",
-                     expires, "uses_left", (json_int_t)uses, "accept", options->accept, "server",
-                     fleet_address(fleet), "command", command, "warning",
-                     fleet_address_is_loopback(fleet) ? "the board port listens on loopback only: boards on "
-                                                        "the network cannot reach it (--board-listen)"
-                                                      : NULL);
+                     expires, "uses_left", (json_int_t)uses, "accept", options->accept, "server", server,
+                     "command", command, "warning", warning);
 }
 
 /* ---- requests ---- */

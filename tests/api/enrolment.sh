@@ -59,4 +59,10 @@ api_json PATCH "/api/v1/boards/%3Cb%3Ekitchen%3C%2Fb%3E" '{}'
 check_equal slash_in_a_name_is_refused_in_a_path "$STATUS" 400
 api_json PATCH /api/v1/boards/lab-fifth '{"colour":"red"}'
 check_equal unknown_key_is_refused "$STATUS" 400
+
+# A port for boards on every address of the machine: the command for the board cannot name it, and says so.
+start any "$B/shoal" serve --data "$work/any" --listen 127.0.0.1:0 --board-listen 0.0.0.0:0 --json
+check server_for_the_network_starts wait_for 20 test -s "$work/any.out"
+said=$("$B/shoal" enrol --json --url "$(jq -r .url "$work/any.out")" 2>&1)
+check_match code_for_the_network_says_what_to_fill_in "$said" 'address on the network.*--server THIS_MACHINE:[1-9][0-9]*'
 finish
