@@ -557,6 +557,143 @@ static void what_is_older_than_its_time_is_dropped(void **state)
     json_decref(json);
 }
 
+/* ---- load, drift, certificates ---- */
+
+/* One inference in history. */
+static void add_inference(const char *deployment, const char *outcome, int64_t at_ms, int64_t latency_us)
+{
+    char id[ID_ULID_BYTES];
+    id_ulid(id);
+    assert_true(
+        store_telemetry(app->store,
+                        "INSERT INTO inference (id, model, version, deployment, generation, state, "
+                        "begun_at, latency_us, bytes_moved, timeline_json) VALUES (?, 'm', 'v', ?, 1, "
+                        "?, ?, ?, 0, '[]')",
+                        "sssii", id, deployment, outcome, at_ms, latency_us) >= 0);
+}
+
+static void wait_history(const char *deployment, int64_t n)
+{
+    int64_t there = 0;
+    for (int tries = 0; tries < 400 && there != n; tries++) {
+        sqlite3 *db = store_telemetry_reader(app->store);
+        (void)db_int(db, NULL, &there, "SELECT count(*) FROM inference WHERE deployment = ?", "s",
+                     deployment);
+        store_telemetry_reader_done(app->store, db);
+        usleep(5000);
+    }
+    assert_int_equal(there, n);
+}
+
+static double real(const json_t *json, const char *key)
+{
+    return json_number_value(json_object_get(json, key));
+}
+
+static bool is_near(double a, double b)
+{
+    return a - b < 1e-9 && b - a < 1e-9;
+}
+
+static void load_counts_and_ranks_the_last_minutes_only(void **state)
+{
+    (void)state;
+    json_t *json;
+    int64_t at = clock_wall_ms() / 10000 * 10000 - 5000; /* in the middle of a point */
+    assert_int_equal(get("/api/v1/load", &json), 200);
+    assert_int_equal(real(json, "done"), 0);
+    assert_true(json_is_null(json_object_get(json, "p50_ms")));
+    json_decref(json);
+    for (int i = 1; i <= 100; i++) /* 1 ms to 100 ms */
+        add_inference("load", "done", i % 2 ? at : at - 90000, i * 1000);
+    add_inference("load", "failed", at, 9000000);
+    add_inference("load", "done", at - 3600000, 9000000);
+    wait_history("load", 102);
+    assert_int_equal(get("/api/v1/load?minutes=3&points=18", &json), 200);
+    assert_int_equal(real(json, "done"), 100);
+    assert_int_equal(real(json, "failed"), 1);
+    assert_true(is_near(real(json, "p50_ms"), 50));
+    assert_true(is_near(real(json, "p99_ms"), 99));
+    assert_true(is_near(real(json, "per_second"), 100 / 180.0));
+    json_t *points = json_object_get(json, "points"), *first = json_array_get(points, 0);
+    assert_int_equal(json_array_size(points), 2);
+    assert_int_equal(real(first, "done"), 50);
+    assert_true(is_near(real(first, "p50_ms"), 50));
+    assert_true(is_near(real(json_array_get(points, 1), "p99_ms"), 99));
+    json_decref(json);
+    assert_int_equal(get("/api/v1/load?minutes=1441", NULL), 400);
+    assert_int_equal(get("/api/v1/load?points=0", NULL), 400);
+}
+
+/* An active deployment whose plan predicts 10 ms, and two boards: one's certificate ends in 5 days. */
+static int make_fleet(sqlite3 *db, void *context, struct error *error)
+{
+    const char *sha = context;
+    int64_t now = clock_wall_ms(), day = 86400000;
+    int64_t status =
+        db_exec(db, error, "INSERT INTO plan VALUES ('p', ?, '{\"latency_ms\":10.0,\"parties\":[]}', ?)",
+                "si", sha, now);
+    if (status >= 0)
+        status = db_exec(db, error,
+                         "INSERT INTO deployment (id, model, version, state, generation, request_json, "
+                         "tags_json, promoted, owner, created_at, active_at, actor) VALUES ('drifting', "
+                         "'drifter', ?, 'active', 1, '{}', '[]', 1, 'local', ?, ?, 'local')",
+                         "sii", sha, now, now);
+    if (status >= 0)
+        status = db_exec(db, error, "INSERT INTO generation VALUES ('drifting', 1, 'p', ?)", "i", now);
+    static const char board[] =
+        "INSERT INTO board (id, name, state, kind, location, tags_json, certificate_serial, "
+        "certificate_until, owner, created_at, actor) VALUES (?, ?, 'accepted', 'host', '', '[]', ?, ?, "
+        "'local', ?, 'test')";
+    if (status >= 0)
+        status = db_exec(db, error, board, "sssii", "b1", "ends-soon", "1", now + 5 * day, now);
+    if (status >= 0)
+        status = db_exec(db, error, board, "sssii", "b2", "ends-late", "2", now + 20 * day, now);
+    return (int)status;
+}
+
+/* The attention items about `subject`, their texts one after another. */
+static void attention_of(const char *subject, char out[512])
+{
+    json_t *json, *item;
+    size_t i;
+    assert_int_equal(get("/api/v1/attention", &json), 200);
+    *out = '\0';
+    json_array_foreach(json_object_get(json, "items"), i, item)
+    {
+        if (strcmp(text(item, "subject", NULL), subject) == 0)
+            (void)snprintf(out + strlen(out), 512 - strlen(out), "%s;", text(item, "text", NULL));
+    }
+    json_decref(json);
+}
+
+static void drift_and_ending_certificates_need_a_person(void **state)
+{
+    (void)state;
+    char sha[65], said[512];
+    assert_int_equal(upload("drifter", 0, sha, NULL), 201);
+    assert_true(store_write(app->store, make_fleet, sha, NULL) >= 0);
+    attention_of("ends-soon", said);
+    assert_non_null(strstr(said, "certificate that ends on"));
+    attention_of("ends-late", said);
+    assert_string_equal(said, "");
+    for (int i = 0; i < 19; i++)
+        add_inference("drifting", "done", clock_wall_ms(), 40000);
+    wait_history("drifting", 19);
+    attention_of("drifter", said); /* too few to tell */
+    assert_string_equal(said, "");
+    add_inference("drifting", "done", clock_wall_ms(), 40000);
+    wait_history("drifting", 20);
+    attention_of("drifter", said);
+    assert_non_null(strstr(said, "takes 40.0 ms"));
+    assert_non_null(strstr(said, "10.0 ms"));
+    for (int i = 0; i < 50; i++)
+        add_inference("drifting", "done", clock_wall_ms(), 12000);
+    wait_history("drifting", 70);
+    attention_of("drifter", said); /* the last ones count */
+    assert_string_equal(said, "");
+}
+
 static void errors_below_v2_take_the_protocols_form(void **state)
 {
     (void)state;
@@ -610,6 +747,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(lists_come_in_pages),
         cmocka_unit_test(every_get_of_the_table_answers),
         cmocka_unit_test(what_is_older_than_its_time_is_dropped),
+        cmocka_unit_test(load_counts_and_ranks_the_last_minutes_only),
+        cmocka_unit_test(drift_and_ending_certificates_need_a_person),
         cmocka_unit_test(errors_below_v2_take_the_protocols_form),
         cmocka_unit_test(server_addresses_are_read_strictly),
     };

@@ -61,7 +61,8 @@ const byName = (a, b) => collator.compare(a.name, b.name);
 
 async function loadDeployments() {
   const listed = (await get("deployments?limit=100")).items.filter((d) => !OVER.has(d.state));
-  const whole = await Promise.all(listed.map((d) => get(`deployments/${d.id}`)));
+  // Those that failed may be many and have no boards to show: as listed.
+  const whole = await Promise.all(listed.map((d) => (d.state === "failed" ? d : get(`deployments/${d.id}`))));
   live.deployments = new Map(whole.map((d) => [d.id, d]));
 }
 

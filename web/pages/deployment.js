@@ -11,6 +11,7 @@ import { splitBar } from "../js/split.js";
 import { boardLink, deploymentSince, deploymentState, modelLink } from "../js/words.js";
 
 const MEASURE = 5; // inferences whose median stands beside the prediction
+const MEASURE_MS = 10000;
 const BUSY_MS = 500;
 const BUSY = new Set(["planning", "pushing", "verifying"]);
 const OVER = new Set(["retired", "cancelled", "failed"]);
@@ -107,6 +108,8 @@ export function show(container, [id]) {
   let ends = [];
   let ended = false;
   let timer = 0;
+  let again = null; // measures anew
+  let measuredAt = 0;
 
   async function chart() {
     const key = `${deployment.id} ${deployment.generation} ${deployment.plan?.hash}`;
@@ -118,13 +121,18 @@ export function show(container, [id]) {
     ends.forEach((end) => end());
     ends = [heat.end];
     plan.replaceChildren(el("h2", {}, "Who holds which part of each layer"), el("div", { class: "gantt-box" }, heat.element));
-    await measure(view, layers);
+    again = () => measure(view, layers);
+    await again();
   }
   async function measure(view, layers) {
+    measuredAt = Date.now();
     const recent = (await get(`inferences?deployment=${encodeURIComponent(id)}&limit=${MEASURE * 2}`)).items
       .filter((one) => one.state === "done" && one.generation === deployment.generation).slice(0, MEASURE);
     const whole = await Promise.all(recent.map((one) => get(`inferences/${one.id}`)));
-    if (!ended) measured.replaceChildren(...comparison(view, whole, layers, deployment));
+    if (ended) return;
+    const scrolled = measured.querySelector(".tall")?.scrollTop ?? 0;
+    measured.replaceChildren(...comparison(view, whole, layers, deployment));
+    measured.querySelector(".tall").scrollTop = scrolled;
   }
   function paint(next) {
     deployment = next;
@@ -154,7 +162,10 @@ export function show(container, [id]) {
     if (known && known !== deployment) paint(known);
     else if (!known) fetchIt();
   });
-  const leaveInferences = subscribe(["inferences"], () => draw.inferences(live.inferences.filter((one) => one.deployment === id)));
+  const leaveInferences = subscribe(["inferences"], () => {
+    draw.inferences(live.inferences.filter((one) => one.deployment === id));
+    if (again && !document.hidden && Date.now() - measuredAt > MEASURE_MS && live.inferences[0]?.deployment === id) again().catch(() => undefined);
+  });
   return () => {
     ended = true;
     clearTimeout(timer);

@@ -72,7 +72,8 @@ export function show(container) {
   let states = "";
   return subscribe(["deployments"], () => {
     const here = [...live.deployments.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
-    draw(here);
+    // A failed one is of interest until its model is deployed anew; then it is history.
+    draw(here.filter((deployment) => deployment.state !== "failed" || here.find((other) => other.model === deployment.model) === deployment));
     const now = here.map((deployment) => `${deployment.id} ${deployment.state}`).join();
     if (now !== states) first();
     states = now;
