@@ -126,12 +126,14 @@ export function show(container, [name, wanted = "latest"]) {
   const fail = (error) => {
     if (!ended) container.replaceChildren(el("h1", {}, name), el("p", { class: "bad" }, error.line ?? error.message), el("p", {}, el("a", { href: "#/models" }, "See all models")));
   };
-  let known;
+  // One drawing at a time; what changes meanwhile is drawn after it.
+  let known = null;
+  let drawing = Promise.resolve();
   ends.push(subscribe(["models"], () => {
-    const now = live.models.find((model) => model.name === name);
-    if (known !== undefined && JSON.stringify(now) === known) return;
-    known = JSON.stringify(now);
-    draw().catch(fail);
+    const now = JSON.stringify(live.models.find((model) => model.name === name) ?? null);
+    if (known !== null && (now === known || now === "null")) return;
+    known = now;
+    drawing = drawing.then(() => (ended ? undefined : draw())).catch(fail);
   }));
   return () => {
     ended = true;
