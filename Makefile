@@ -98,12 +98,16 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/tests/fuzz/driver.o $(B)/libsupport.a $(B)
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
+$(B)/hostile_board: $(B)/tests/chaos/hostile_board.o $(B)/libshoal.a
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
+
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libsupport.a $(B)/libshoal.a
 	@mkdir -p $(@D)
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
-tests: $(TESTS) $(FUZZERS) $(B)/train_digits
+tests: $(TESTS) $(FUZZERS) $(B)/train_digits $(B)/hostile_board
 
 $(call obj,$(wildcard tests/unit/*.c) $(filter-out $(TOOL_SUPPORT_SRC),$(SUPPORT_SRC))): | setup-test
 

@@ -127,7 +127,12 @@ void link_first_frame(struct link *link, const struct wire_header *header, const
     link->state = LINK_UP;
     int status = links->owner.on_up(links->owner.context, link, &link->peer, header, payload);
     if (status < 0) {
-        link_drop(link, (enum status)status, "HELLO was refused");
+        struct link_failure failure;
+        char reason[80];
+        snprintf(reason, sizeof reason, "HELLO was refused: %s", status_text(status));
+        failure_of(link, status, reason, &failure);
+        link_report(links, &failure);
+        link_drop(link, (enum status)status, reason);
     }
     link_writer(link);
 }
