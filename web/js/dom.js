@@ -67,10 +67,12 @@ export function list(container, { key = (item) => item.id, render, empty, size =
     for (const id of rows.keys()) if (!keep.has(id)) rows.delete(id);
     if (items.length > shown) wanted.push(more);
     if (!items.length) wanted.push(none);
+    // What went away goes first: then one changed row does not move all rows after it.
+    const stay = new Set(wanted);
+    for (const element of [...container.children]) if (!stay.has(element)) element.remove();
     wanted.forEach((element, i) => {
       if (container.children[i] !== element) container.insertBefore(element, container.children[i] ?? null);
     });
-    while (container.children.length > wanted.length) container.lastChild.remove();
   }
   return draw;
 }
