@@ -65,8 +65,9 @@ static void add_board(struct app *app, json_t *items, const json_t *board)
     if (strcmp(state, "accepted") != 0 || strcmp(link, "online") == 0 ||
         !deploy_uses_board(app->deploy, text_of(board, "id")))
         return;
-    (void)snprintf(text, sizeof text, "is %s and a deployment needs it%s%.150s", link,
-                   *text_of(board, "reason") ? ": " : "", text_of(board, "reason"));
+    (void)snprintf(text, sizeof text, "is %s and a deployment needs it%s%.150s",
+                   strcmp(link, "stale") == 0 ? "silent" : link, *text_of(board, "reason") ? ": " : "",
+                   text_of(board, "reason"));
     add(items, "error", &(struct subject){"board", board, "name", "since_at"}, text,
         "check its power and network, or replan the deployment without it");
 }

@@ -105,7 +105,7 @@ export function gantt(inference, view, layers) {
     picture.setAttribute("viewBox", `0 0 ${whole} ${height}`);
     mark = svg("g", { class: "mark" });
     picture.replaceChildren(...axis(), ...rows.map((row, i) => svg("g", {}, bars(row, i))),
-      exchanges.checked ? svg("path", { class: "exchange", d: lines.map(route).join("") }) : svg("g"), mark);
+      exchanges.checked ? svg("path", { class: lines.length > 200 ? "exchange many" : "exchange", d: lines.map(route).join("") }) : svg("g"), mark);
     paintMark(false);
   }
 

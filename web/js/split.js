@@ -16,6 +16,16 @@ export function splitBar(board) {
     svg("title", {}, text), bars);
 }
 
+const MOST_BARS = 4;
+
+/** A bar for each board; of many boards one of their sums, so that a row of a table stays a row. */
+export function splitBars(boards) {
+  if (boards.length <= MOST_BARS) return boards.map(splitBar);
+  const sum = { name: `${boards.length} boards together` };
+  for (const kind of KINDS) sum[`${kind}_ms`] = boards.reduce((total, board) => total + board[`${kind}_ms`], 0);
+  return [splitBar(sum)];
+}
+
 export function splitKey() {
   return KINDS.map((kind) => [el("span", { class: `key ${kind}` }), kind]);
 }

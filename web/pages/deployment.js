@@ -7,7 +7,7 @@ import { compare, pairRow } from "../js/drift.js";
 import { heatMap } from "../js/heat.js";
 import { live, subscribe } from "../js/live.js";
 import { layersOf, planOf } from "../js/planview.js";
-import { splitBar } from "../js/split.js";
+import { splitBars } from "../js/split.js";
 import { boardLink, deploymentSince, deploymentState, modelLink } from "../js/words.js";
 
 const MEASURE = 5; // inferences whose median stands beside the prediction
@@ -33,7 +33,7 @@ const eventRow = (event) => el("tr", {}, el("td", {}, new Date(event.at).toLocal
 
 const inferenceRow = (inference) => el("tr", {}, el("td", {}, el("a", { href: `#/inferences/${inference.id}` }, age(inference.begun_at), " ago")),
   el("td", {}, inference.state === "done" ? state("done", "good") : state(inference.error?.message ?? "failed", "bad")),
-  el("td", { class: "number" }, ms(inference.latency_ms)), el("td", { class: "wide" }, (inference.timeline ?? []).map(splitBar)));
+  el("td", { class: "number" }, ms(inference.latency_ms)), el("td", { class: "wide" }, splitBars(inference.timeline ?? [])));
 
 function table(label, heads, body, look = false) {
   return el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, el("table", { class: look }, el("thead", {}, el("tr", {}, heads.map(([name, isNumber]) =>

@@ -5,7 +5,7 @@ import { action, age, bytes, el, list, ms, short, state } from "../js/dom.js";
 import { live, subscribe } from "../js/live.js";
 import { timeChart } from "../js/charts.js";
 import { watchLoad } from "../js/load.js";
-import { splitBar, splitKey } from "../js/split.js";
+import { splitBars, splitKey } from "../js/split.js";
 import { boardLink, deploymentLink, deploymentSince, deploymentState, modelLink } from "../js/words.js";
 
 const MINUTES = 15;
@@ -94,7 +94,7 @@ function row(inference) {
     el("td", {}, inference.state === "done" ? state("done", "good") : state(inference.error?.message ?? "failed", "bad")),
     el("td", { class: "number" }, ms(inference.latency_ms)),
     el("td", { class: "number minor" }, bytes(inference.bytes_moved)),
-    el("td", { class: "wide" }, (inference.timeline ?? []).map(splitBar)));
+    el("td", { class: "wide" }, splitBars(inference.timeline ?? [])));
 }
 
 function table(label, heads, body, look = false) {
@@ -127,10 +127,10 @@ export function show(container) {
   const todo = el("ul", { class: "plain" });
   const calm = el("p", { class: "calm" });
   const steps = el("div");
-  const tiles = ["Boards online", "Deployed", "Inferences per second", "Latency, half", "Latency, 99 of 100"].map(tile);
+  const tiles = ["Boards online", "Deployed", "Inferences per second", "Median latency", "p99 latency"].map(tile);
   const latency = timeChart({ title: `Latency, last ${MINUTES} minutes`, format: (n, axis) => (!axis ? ms(n) : n === 0 ? "0" : n < 1000 ? `${n} ms` : `${n / 1000} s`),
     empty: "No inference was answered in this time.",
-    series: [{ key: "p99_ms", name: "p99", kind: "line", look: "move-look" }, { key: "p50_ms", name: "p50 (half were faster)", kind: "line", look: "main-look" }] });
+    series: [{ key: "p99_ms", name: "p99", kind: "line", look: "move-look" }, { key: "p50_ms", name: "median", kind: "line", look: "main-look" }] });
   const asked = timeChart({ title: `Inferences per second, last ${MINUTES} minutes`, format: rate, empty: "No inference was asked for in this time.",
     series: [{ key: "done_per_s", name: "answered", kind: "bars", look: "main-look" }, { key: "failed_per_s", name: "failed", kind: "bars", look: "bad-look" }] });
   const deployedBody = el("tbody");
@@ -151,8 +151,8 @@ export function show(container) {
     watchLoad(MINUTES, POINTS, (load) => {
       const last = load.points.filter((point) => Date.parse(point.begin_at) > Date.now() - 60000).reduce((sum, point) => sum + point.done, 0);
       tiles[2].set(rate(last / 60), `last minute; ${load.done} answered${load.failed ? `, ${load.failed} failed` : ""} in ${MINUTES} min`);
-      tiles[3].set(ms(load.p50_ms) ?? "–", `p50 of ${MINUTES} min`);
-      tiles[4].set(ms(load.p99_ms) ?? "–", `p99 of ${MINUTES} min`);
+      tiles[3].set(ms(load.p50_ms) ?? "–", `half were faster, in ${MINUTES} min`);
+      tiles[4].set(ms(load.p99_ms) ?? "–", `99 of 100 were faster, in ${MINUTES} min`);
       drawCharts(load, latency, asked);
     }),
     subscribe(["boards", "deployments", "models"], () => {
