@@ -55,8 +55,8 @@ function matrix({ names, confusion }) {
     el("tbody", {}, names.filter((name) => confusion.get(name).size).map(row))));
 }
 
-/** `model()` names the deployed model to ask. */
-export function evaluation(model) {
+/** `model()` names the deployed model to ask, `knows(label)` says whether it can answer that label at all. */
+export function evaluation(model, knows) {
   const input = el("input", { type: "file", webkitdirectory: true, multiple: true });
   const status = el("p", { role: "status" });
   const progress = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "images asked" });
@@ -90,6 +90,11 @@ export function evaluation(model) {
     out.replaceChildren();
     if (!images.length) {
       status.replaceChildren(state("nothing to ask", "warn"), " No PNG or JPEG in folders named by label was found: the folder should look like digits/7/picture.png.");
+      return;
+    }
+    const unknown = [...new Set(images.map((image) => image.truth))].filter((truth) => !knows(truth));
+    if (unknown.length) {
+      status.replaceChildren(state("not asked", "bad"), ` The model has no label ${unknown.slice(0, 5).map((text) => `“${text}”`).join(", ")}${unknown.length > 5 ? ` and ${unknown.length - 5} more` : ""}, so each such image would count as a miss. Name the folders as the model's labels are, or set the labels on the model's page.`);
       return;
     }
     const mine = {};

@@ -145,7 +145,9 @@ export function show(container, [wanted]) {
   const tensors = el("div", { class: "panel" }, el("label", { class: "field" }, "Raw tensor: little-endian bytes, row by row", tensor), tensorHelp);
 
   // folder
-  const folder = evaluation(() => model.value);
+  const folder = evaluation(() => model.value, (label) => (labels.length
+    ? labels.includes(label)
+    : /^\d+$/.test(label) && Number(label) < version.summary.outputs[0].shape.reduce((a, b) => a * b, 1)));
   const folders = el("div", { class: "panel" }, folder.element);
 
   const pair = el("div", { class: "try" });
