@@ -2,6 +2,7 @@
 # Ratings are measured over the real link: a board with an injected delay gets what equation 5 predicts from the delay
 # and from what its twin without a delay measured, within 10 %. On a busy machine a measurement may be disturbed, so it
 # is asked for again a few times; a wrong formula or a delay that is not injected fails every time.
+# alone: it measures delays
 . tests/support/lib.sh
 
 delay_ms=40

@@ -1,6 +1,8 @@
 /*
  * shoal-board as a process of its own against real links: enrolment, state lines, restarts of either side by
  * kill -9, refusals with the message read, delay, and the rating that equation 5 gives.
+ *
+ * alone: the last test measures delays
  */
 #include "server/base/clock.h"
 #include "server/plan/plan.h"
