@@ -13,6 +13,7 @@
 #include "server/api/routes.h"
 #include "server/base/clock.h"
 #include "server/base/file.h"
+#include "server/base/stop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,7 @@ void app_stop(struct app *app)
 {
     if (!app)
         return;
+    stop_ask(true);
     if (app->http)
         http_refuse(app->http);
     if (app->events)
@@ -120,5 +122,6 @@ void app_stop(struct app *app)
     models_free(app->models);
     deploy_free(app->deploy);
     http_events_free(app->events);
+    stop_ask(false); /* a test starts another one in this process */
     free(app);
 }

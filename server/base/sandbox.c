@@ -11,6 +11,7 @@
 
 #include "server/base/bytes.h"
 #include "server/base/clock.h"
+#include "server/base/stop.h"
 #include "server/base/utf8.h"
 
 #include <errno.h>
@@ -254,8 +255,10 @@ static int64_t now_ms(void)
     return (int64_t)(clock_monotonic_us() / 1000);
 }
 
-/* Reads up to `size` bytes until the end of the pipe or the deadline. Returns bytes read, or STATUS_DEADLINE.
- */
+enum { STOP_POLL_MS = 200 };
+
+/* Reads up to `size` bytes until the end of the pipe or the deadline. Returns bytes read, STATUS_DEADLINE, or
+ * STATUS_BUSY when the server is stopping. */
 static int64_t read_until(int fd, unsigned char *to, size_t size, int64_t deadline_ms)
 {
     size_t got = 0;
@@ -264,7 +267,9 @@ static int64_t read_until(int fd, unsigned char *to, size_t size, int64_t deadli
         struct pollfd p = {.fd = fd, .events = POLLIN};
         if (left <= 0)
             return STATUS_DEADLINE;
-        int ready = poll(&p, 1, (int)left);
+        if (stop_asked())
+            return STATUS_BUSY;
+        int ready = poll(&p, 1, left < STOP_POLL_MS ? (int)left : STOP_POLL_MS);
         if (ready <= 0)
             continue;
         ssize_t n = read(fd, to + got, size - got);
@@ -319,6 +324,8 @@ static int take_answer(int fd, size_t answer_max, int64_t deadline_ms, unsigned 
     if (got == STATUS_DEADLINE)
         return error_set(error, STATUS_DEADLINE, "the importer took longer than %d s",
                          SANDBOX_WALL_MS / 1000);
+    if (got == STATUS_BUSY)
+        return stop_check(error);
     if (got != HEADER_BYTES)
         return error_set(error, STATUS_IMPORT_CRASHED, "the importer ended without an answer");
     int status = (int32_t)le_get32(header + 4);
@@ -331,6 +338,8 @@ static int take_answer(int fd, size_t answer_max, int64_t deadline_ms, unsigned 
     got = read_until(fd, bytes, (size_t)size, deadline_ms);
     if (got != (int64_t)size) {
         free(bytes);
+        if (got == STATUS_BUSY)
+            return stop_check(error);
         return got == STATUS_DEADLINE
                    ? error_set(error, STATUS_DEADLINE, "the importer took longer than %d s",
                                SANDBOX_WALL_MS / 1000)

@@ -49,7 +49,13 @@ int deploy_golden_make(struct deployment *deployment, struct error *error)
     if (!deployment->golden_input || !deployment->golden_output)
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
     fill_input(graph, seed, deployment->golden_input);
-    return reference_run(graph, deployment->golden_input, in, deployment->golden_output, out, error);
+    int status = reference_run(graph, deployment->golden_input, in, deployment->golden_output, out, error);
+    if (status < 0) { /* an input without its answer is no golden pair */
+        free(deployment->golden_input);
+        free(deployment->golden_output);
+        deployment->golden_input = deployment->golden_output = NULL;
+    }
+    return status;
 }
 
 struct golden {

@@ -254,6 +254,12 @@ static void take_result(struct deployment *deployment, struct job *job)
     memset(&job->result, 0, sizeof job->result);
 }
 
+static void free_fragments(struct job *job, int32_t n)
+{
+    for (int32_t i = 0; job->fragments && i < n; i++)
+        free(job->fragments[i].bytes);
+}
+
 static void planned(struct deploy *deploy, void *context)
 {
     struct job *job = context;
@@ -274,8 +280,7 @@ static void planned(struct deploy *deploy, void *context)
                 deploy_push(deploy, deployment);
         }
     }
-    for (int32_t i = 0; job->fragments && i < n; i++)
-        free(job->fragments[i].bytes);
+    free_fragments(job, n);
     free_job(job);
 }
 
@@ -289,6 +294,11 @@ static void compile_call(struct deploy *deploy, void *context)
     int status = compile(deploy, job);
     if (status < 0 && job->error.status == STATUS_OK)
         error_set(&job->error, (enum status)status, "planning failed: %s", status_text(status));
+    if (queue_closing(&deploy->compiles)) {
+        free_fragments(job, job->result.n_parts);
+        free_job(job);
+        return;
+    }
     while (queue_add(&deploy->calls, planned, job) == STATUS_BUSY && !deploy->calls.closing)
         ;
 }

@@ -7,6 +7,8 @@
 
 #include "server/base/clock.h"
 
+#include "server/base/stop.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +28,9 @@ static bool add_if_fits(struct attempt *attempt, const struct plan_board *boards
 {
     struct plan *plan = NULL;
     if (n > 0 && clock_monotonic_us() < attempt->until_us)
-        plan = plan_make(attempt->graph, attempt->version, boards, n, options, NULL, NULL, NULL);
+        plan = stop_asked()
+                   ? NULL
+                   : plan_make(attempt->graph, attempt->version, boards, n, options, NULL, NULL, NULL);
     bool fits = plan != NULL;
     if (fits)
         json_array_append_new(attempt->list, json_pack("{s:s, s:O, s:f}", "text", text, key, value,

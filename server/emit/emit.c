@@ -8,6 +8,7 @@
 #include "server/emit/emit.h"
 
 #include "server/base/hash.h"
+#include "server/base/stop.h"
 #include "server/emit/build.h"
 #include "server/emit/params.h"
 #include "server/model/optable.h"
@@ -495,7 +496,9 @@ int emit_plan(struct plan *plan, struct emit_fragment **fragments, struct error 
         struct emit_fragment *out = &(*fragments)[b];
         if (!plan->parties[b].used)
             continue;
-        status = emit_party(plan, b + 1, out, error);
+        status = stop_check(error);
+        if (status == 0)
+            status = emit_party(plan, b + 1, out, error);
         if (status == 0)
             status = flash_check(plan, b, out->size, error);
         if (status < 0)

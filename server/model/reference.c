@@ -4,6 +4,7 @@
  */
 #include "server/model/reference.h"
 
+#include "server/base/stop.h"
 #include "server/model/reference_kernels.h"
 
 #include <stdlib.h>
@@ -109,8 +110,11 @@ int reference_run_keep(const struct graph *graph, const void *input, size_t inpu
             at += bytes;
         }
     }
-    for (int32_t o = 0; o < graph->n_ops && status == STATUS_OK; o++)
-        status = run_op(graph, &graph->ops[o], tensors, error);
+    for (int32_t o = 0; o < graph->n_ops && status == STATUS_OK; o++) {
+        status = stop_check(error);
+        if (status == STATUS_OK)
+            status = run_op(graph, &graph->ops[o], tensors, error);
+    }
     if (status != STATUS_OK)
         reference_free_tensors(graph, tensors);
     return status;

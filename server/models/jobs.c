@@ -8,6 +8,7 @@
 #include "server/base/clock.h"
 #include "server/base/error_json.h"
 #include "server/base/log.h"
+#include "server/base/stop.h"
 #include "server/plan/describe.h"
 
 #include <stdlib.h>
@@ -127,6 +128,8 @@ static int run(struct models *models, struct job *job)
     if (store_write(models->store, write_running, job, &error) >= 0)
         models_publish(models, "job", job->id);
     schedule(models, job);
+    if (stop_asked()) /* it may have been cut short: it runs again after the start */
+        return STATUS_BUSY;
     int status = store_write(models->store, write_end, job, &error);
     if (status < 0)
         LOG_ERROR("models", "job %s was not stored: %s", job->id, error.message);
