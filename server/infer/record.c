@@ -24,6 +24,7 @@ static json_t *timeline_json(const struct infer_job *job)
 {
     const struct plan *plan = job->route->plan;
     json_t *boards = json_array();
+    /* The conductor counts what it sends to a board; here it is what the board received. */
     for (int32_t p = 0; job->result && p < plan->n_boards; p++) {
         if (!plan->parties[p].used)
             continue;
@@ -35,8 +36,8 @@ static json_t *timeline_json(const struct infer_job *job)
                       job->result->party_times[p + 1].computing_us / 1e3, "waiting_ms",
                       job->result->party_times[p + 1].waiting_us / 1e3, "moving_ms",
                       job->result->party_times[p + 1].moving_us / 1e3, "sent_bytes",
-                      (json_int_t)job->result->party_times[p + 1].bytes_sent, "received_bytes",
-                      (json_int_t)job->result->party_times[p + 1].bytes_received, "arena_high_water_bytes",
+                      (json_int_t)job->result->party_times[p + 1].bytes_received, "received_bytes",
+                      (json_int_t)job->result->party_times[p + 1].bytes_sent, "arena_high_water_bytes",
                       (json_int_t)job->result->party_times[p + 1].arena_high_water, "stack_high_water_bytes",
                       (json_int_t)job->result->party_times[p + 1].stack_high_water, "segments",
                       segments_json(job->route->graph, job->result->party_times[p + 1].times, n)));

@@ -1,5 +1,6 @@
-// Who holds which part of each layer: a column for each layer, a row for each board; a cell is filled from below by the
-// board's part of the layer's output. One stop of the keyboard: arrows go from cell to cell.
+// Who holds which part of each layer: a column for each layer, a row for each board. A cell stands for the layer's whole
+// output along the axis over which it is cut (rows or channels, top to bottom); filled is where the board's boxes lie.
+// One stop of the keyboard: arrows go from cell to cell, and the part is said in words.
 import { el, svg } from "./dom.js";
 import { whenSized } from "./charts.js";
 import { boxesText, layerShort, volume } from "./planview.js";
@@ -17,6 +18,14 @@ function partsOf(boards, ops, layers) {
   return boards.map((board) => ops.map((op, i) => (board.boxes.get(op) ?? []).reduce((sum, box) => sum + volume(box), 0) / whole[i]));
 }
 
+/** Where boxes lie, [from, to] in parts of 1, along the axis of which they take less: rows or channels. */
+function span(boxes, dims) {
+  const along = (lo, hi, whole) => [Math.min(...boxes.map((box) => box[lo])) / whole, Math.max(...boxes.map((box) => box[hi])) / whole];
+  const rows = along(0, 1, dims.at(-3) ?? 1);
+  const channels = along(4, 5, dims.at(-1) ?? 1);
+  return rows[1] - rows[0] < channels[1] - channels[0] ? rows : channels;
+}
+
 export function heatMap(view, layers) {
   const boards = view.boards.filter((board) => board.used);
   const ops = [...new Set(boards.flatMap((board) => [...board.boxes.keys()]))].sort((a, b) => a - b);
@@ -25,7 +34,7 @@ export function heatMap(view, layers) {
   const picture = svg("svg", { class: "heat", height, tabindex: 0, role: "application",
     "aria-label": `${ops.length} layers over ${boards.length} boards. Arrow keys go from cell to cell.` });
   const port = el("div", { class: "gantt-port" }, picture);
-  const said = el("p", { class: "said", role: "status" }, "Hover or use the arrow keys: which boxes of which layer a board makes.");
+  const said = el("p", { class: "said", role: "status" }, "A cell is a layer's whole output; filled is where the board's part lies. Hover or use the arrow keys for the boxes.");
   let cell = LEAST_CELL;
   let chosen = null;
   let mark = svg("rect");
@@ -37,11 +46,12 @@ export function heatMap(view, layers) {
     picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     mark = svg("rect", { class: "chosen", rx: 2 });
     const cells = parts.flatMap((row, b) => row.map((part, i) => {
-      const tall = Math.min(1, part) * (ROW - 4);
       const x = 1 + i * cell;
       const y = TOP + b * ROW;
-      return [svg("rect", { class: "heat-cell", x, y, width: cell - 1, height: ROW - 4 }),
-        part > 0 && svg("rect", { class: "heat-part", x, y: y + ROW - 4 - tall, width: cell - 1, height: tall })];
+      const whole = ROW - 4;
+      const [from, to] = part > 0 ? span(boards[b].boxes.get(ops[i]), layers[ops[i]]?.output?.dims ?? []) : [0, 0];
+      return [svg("rect", { class: "heat-cell", x, y, width: cell - 1, height: whole }),
+        part > 0 && svg("rect", { class: "heat-part", x, y: y + from * whole, width: cell - 1, height: Math.max(1.5, (to - from) * whole) })];
     }));
     const step = Math.ceil(40 / cell);
     const labels = ops.map((op, i) => i % step === 0 && svg("text", { class: "tick-text", x: 1 + i * cell, y: height - 4 }, op)).filter(Boolean);

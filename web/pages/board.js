@@ -36,13 +36,13 @@ function timeLine(states) {
       })));
 }
 
-const stateRow = (one) => el("tr", {}, el("td", {}, new Date(one.at).toLocaleString()), el("td", {}, state(one.state, LOOK[one.state] ?? "faint")), el("td", {}, one.reason));
-const logRow = (one) => el("tr", {}, el("td", {}, age(one.at), " ago"), el("td", {}, state(one.level, { error: "bad", warning: "warn" }[one.level] ?? "faint")), el("td", {}, one.text));
+const stateRow = (one) => el("tr", {}, el("td", {}, new Date(one.at).toLocaleString()), el("td", {}, state(one.state, LOOK[one.state] ?? "faint")), el("td", { class: "name" }, one.reason));
+const logRow = (one) => el("tr", {}, el("td", {}, age(one.at), " ago"), el("td", {}, state(one.level, { error: "bad", warning: "warn" }[one.level] ?? "faint")), el("td", { class: "name" }, one.text));
 const partRow = ({ deployment, part }) => el("tr", {}, el("td", {}, deploymentLink(deployment)), el("td", {}, deploymentState(deployment)), el("td", {}, part.state));
 
 function table(label, heads, body) {
   return el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, el("table", {},
-    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), body));
+    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head === "size" ? "number" : false }, head)))), body));
 }
 
 export function show(container, [id]) {
@@ -92,6 +92,7 @@ export function show(container, [id]) {
       el("section", { class: "card" }, el("h2", {}, "Identity"), identity(board)));
     buttons.replaceChildren(...acts(board, true).flat().filter(Boolean));
     loadStates();
+    if (!logged) loadLog();
   }
   async function loadStates() {
     const page = await get(`boards/${encodeURIComponent(board.id)}/states?limit=200`).catch(() => null);
@@ -100,8 +101,10 @@ export function show(container, [id]) {
     draw.states(page.items);
   }
   let lines = [];
+  let logged = false;
   async function loadLog() {
     if (!board) return;
+    logged = true;
     const page = await get(`boards/${encodeURIComponent(board.id)}/log?limit=${LOG_LINES}`).catch(() => null);
     if (!page || ended) return;
     const known = new Map(lines.map((one) => [one.id, one]));
@@ -111,7 +114,6 @@ export function show(container, [id]) {
   const refresh = () => !document.hidden && Promise.all([refreshBoards(), loadLog()]);
   const timer = setInterval(refresh, REFRESH_MS);
   const end = subscribe(["boards", "deployments"], paint);
-  loadLog();
   return () => {
     ended = true;
     clearInterval(timer);

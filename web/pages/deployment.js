@@ -29,7 +29,7 @@ function partRow(part) {
 }
 
 const eventRow = (event) => el("tr", {}, el("td", {}, new Date(event.at).toLocaleString()), el("td", {}, deploymentState(event)),
-  el("td", { class: "number" }, event.generation), el("td", {}, event.reason), el("td", {}, event.actor));
+  el("td", { class: "number" }, event.generation), el("td", { class: "name" }, event.reason), el("td", {}, event.actor));
 
 const inferenceRow = (inference) => el("tr", {}, el("td", {}, el("a", { href: `#/inferences/${inference.id}` }, age(inference.begun_at), " ago")),
   el("td", {}, inference.state === "done" ? state("done", "good") : state(inference.error?.message ?? "failed", "bad")),
