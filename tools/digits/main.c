@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EPOCHS = 16, WARM_UP = 250, CALIBRATION = 1024 };
+enum { EPOCHS = 24, WARM_UP = 400, CALIBRATION = 1024 };
 
 static const double threshold = 0.98;
 static float pictures[BATCH][PIXELS];
@@ -49,7 +49,7 @@ static void load(const struct digit_set *set, int32_t first, int32_t n, struct p
 /* Rises over the first steps, then falls along a half cosine. */
 static float rate_at(int32_t step, int32_t steps)
 {
-    const float most = 8e-4f, pi = 3.14159265f;
+    const float most = 1.5e-3f, pi = 3.14159265f;
     if (step < WARM_UP)
         return most * (float)(step + 1) / WARM_UP;
     return most * 0.5f * (1.0f + cosf(pi * (float)(step - WARM_UP) / (float)(steps - WARM_UP)));

@@ -209,12 +209,22 @@ void net_settle(struct net *net, float pictures[BATCH][PIXELS])
 
 /* ---- learning ---- */
 
-static void adam(struct layer *layer, int32_t step, float rate)
+/* What the gradient is multiplied by so that its length over all layers is at most 1. */
+static float clip(const struct net *net)
+{
+    double squares = 0;
+    for (int32_t l = 0; l < net->n; l++)
+        for (int32_t i = 0; i < parameters(&net->layers[l]); i++)
+            squares += (double)net->layers[l].gradient[i] * net->layers[l].gradient[i];
+    return squares > 1 ? (float)(1 / sqrt(squares)) : 1.0f;
+}
+
+static void adam(struct layer *layer, int32_t step, float rate, float clipped)
 {
     const float keep1 = 0.9f, keep2 = 0.999f, decay = 1e-4f;
     float unbias1 = 1.0f - powf(keep1, (float)step), unbias2 = 1.0f - powf(keep2, (float)step);
     for (int32_t i = 0; i < parameters(layer); i++) {
-        float g = layer->gradient[i];
+        float g = layer->gradient[i] * clipped;
         layer->moment1[i] = keep1 * layer->moment1[i] + (1.0f - keep1) * g;
         layer->moment2[i] = keep2 * layer->moment2[i] + (1.0f - keep2) * g * g;
         float move = layer->moment1[i] / unbias1 / (sqrtf(layer->moment2[i] / unbias2) + 1e-8f);
@@ -252,8 +262,9 @@ float net_learn(struct net *net, const int32_t labels[BATCH], float rate)
     for (int32_t l = net->n - 1; l > 0; l--)
         layer_backward(net, l, BATCH);
     net->step++;
+    float clipped = clip(net);
     for (int32_t l = 1; l < net->n; l++)
         if (net->layers[l].weights)
-            adam(&net->layers[l], net->step, rate);
+            adam(&net->layers[l], net->step, rate, clipped);
     return sum / BATCH;
 }
