@@ -144,6 +144,9 @@ bench: $(BENCHES)                             ## measure; judges nothing
 pure-objects: $(PURE_OBJ)
 	@echo $^
 
+screenshots: setup-test all                   ## the README's pictures anew, in docs/images
+	@B=$(B) scripts/screenshots
+
 SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
 format:                                       ## rewrite the C sources by .clang-format
 	@clang-format -i $(SOURCES)
@@ -158,7 +161,7 @@ help:                                         ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1 == "all" ? "" : $$1, $$2}' Makefile
 
 .PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run setup-node pure-objects
-.PHONY: bench format check-format clean help force
+.PHONY: bench screenshots format check-format clean help force
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -73,6 +73,14 @@ await rule("deploying_from_the_dry_run_leads_to_an_active_deployment", async () 
   for (const name of ["one", "two", "three"]) await main.locator("td", { hasText: name }).first().waitFor();
 });
 
+await rule("what_runs_already_is_planned_in_its_own_place", async () => {
+  await visit(page, server, "#/models/digits");
+  const what = main.locator("section", { hasText: "What would it need?" });
+  await what.getByText("does not fit").waitFor(); // two of them on one board, that is
+  await what.getByRole("button", { name: "plan in its place" }).click();
+  await what.getByText(/on \d of 3 boards/).waitFor();
+});
+
 /** What the page shows as answer, once it is the one of the given inference; the inference as the API tells it. */
 async function answered(act) {
   const [response] = await Promise.all([page.waitForResponse((one) => one.url().includes("/classify")), act()]);

@@ -79,6 +79,8 @@ function refused(error, form) {
     table(["board", "what is short", "needs", "has", "missing", "at layer"], shortfalls.map((s) => el("tr", {},
       cell(s.board), cell(RESOURCES[s.resource] ?? s.resource), cell(bytes(s.need_bytes), true), cell(bytes(s.have_bytes), true),
       cell(`${number(s.missing_bytes)} B`, true), el("td", {}, el("span", { class: "clip", title: s.op }, s.op))))),
+    form.replaceable() && shortfalls.some((s) => s.resource !== "arena") && el("p", { class: "helps" }, "The version that runs now holds part of the boards' memory. ",
+      el("button", { type: "button", onclick: form.replace }, "plan in its place")),
     helps?.length
       ? el("p", { class: "helps" }, "What would make it fit (the planner has tried it): ", helps.map((change) => attempt(change, form)))
       : el("p", {}, "The planner has tried more boards like these, other shares and other strategies: none of them makes it fit. Boards with more memory, or a smaller model, would."),
@@ -134,6 +136,11 @@ export function planForm(version) {
   const body = () => ({ model: version.model, version: version.version, strategy: strategy.value, shares: shares.value, boards: picker.asked(),
     ...(replace.checked && { replace: true }) });
   const form = {
+    replaceable: () => !replace.checked && [...live.deployments.values()].some((d) => d.model === version.model && d.state !== "failed"),
+    replace: () => {
+      replace.checked = true;
+      ask();
+    },
     asked: () => picker.asked(),
     only: (names) => picker.only(names),
     set: (word, value) => {
