@@ -141,14 +141,37 @@ void deploy_push(struct deploy *deploy, struct deployment *deployment)
     deploy_check(deploy, deployment);
 }
 
+/* A board may come back with less RAM than it had when the plan was made. */
+static bool has_room(struct deploy *deploy, const struct deployment *deployment, int32_t i)
+{
+    return fleet_arena_bytes(deploy->fleet, deployment->parts[i].board) >=
+           deployment->placed->plan->parties[i].arena_bytes;
+}
+
 static bool all_there(struct deploy *deploy, const struct deployment *deployment)
 {
     for (int32_t i = 0; i < deployment->n_parts; i++) {
         const struct part *part = &deployment->parts[i];
-        if (part->used && (!part->verified || !fleet_online(deploy->fleet, part->board)))
+        if (part->used && (!part->verified || !fleet_online(deploy->fleet, part->board) ||
+                           !has_room(deploy, deployment, i)))
             return false;
     }
     return true;
+}
+
+/* Says why a deployment stays degraded though all its boards are online. */
+static void note_small_board(struct deploy *deploy, struct deployment *deployment, const struct part *part)
+{
+    int32_t i = (int32_t)(part - deployment->parts);
+    char reason[200];
+    if (!deployment->placed || has_room(deploy, deployment, i) ||
+        (deployment->state != DEPLOY_ACTIVE && deployment->state != DEPLOY_DEGRADED))
+        return;
+    (void)snprintf(reason, sizeof reason,
+                   "board %.40s came back with %lld bytes of arena, its part needs %lld; replan", part->board,
+                   (long long)fleet_arena_bytes(deploy->fleet, part->board),
+                   (long long)deployment->placed->plan->parties[i].arena_bytes);
+    (void)deploy_set_state(deploy, deployment, DEPLOY_DEGRADED, reason, NULL);
 }
 
 void deploy_check(struct deploy *deploy, struct deployment *deployment)
@@ -187,6 +210,7 @@ void deploy_board_up(struct deploy *deploy, const char *board)
         part->verified = false;
         part->pushing = false;
         part->retry_ms = 0;
+        note_small_board(deploy, d, part);
         push_part(deploy, d, part);
     }
     deploy_clean_boards(deploy);

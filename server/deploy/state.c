@@ -58,6 +58,13 @@ static int write_change(sqlite3 *db, void *context, struct error *error)
     return (int)status;
 }
 
+/* Whether boards are there just now: found out anew after every start, so a full disk need not keep a
+ * deployment from serving. */
+static bool is_live(enum deploy_state state)
+{
+    return state == DEPLOY_ACTIVE || state == DEPLOY_DEGRADED;
+}
+
 int deploy_set_state(struct deploy *deploy, struct deployment *deployment, enum deploy_state state,
                      const char *reason, const struct error *error)
 {
@@ -74,7 +81,8 @@ int deploy_set_state(struct deploy *deploy, struct deployment *deployment, enum 
     if (status < 0) {
         LOG_ERROR("deploy", "%s: the change to %s was not stored: %s", deployment->id, names[state],
                   why.message);
-        return status;
+        if (!is_live(state) || !is_live(deployment->state) || !deployment->active_ms)
+            return status;
     }
     if (state == DEPLOY_ACTIVE && !deployment->active_ms)
         deployment->active_ms = change.now_ms;

@@ -13,6 +13,15 @@ static uint32_t region_bytes(const struct wire_hello *hello, const char *name)
     return 0;
 }
 
+int64_t fleet_arena_bytes(struct fleet *fleet, const char *board)
+{
+    pthread_mutex_lock(&fleet->mutex);
+    const struct member *member = member_find(fleet, board);
+    int64_t bytes = member && member->has_hello ? region_bytes(&member->hello, "arena") : 0;
+    pthread_mutex_unlock(&fleet->mutex);
+    return bytes;
+}
+
 /* A board in a profile's fields. What was not measured stays the profile's; link and latency come from the
  * probes. */
 static void fill(const struct member *member, struct plan_board *board)

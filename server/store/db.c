@@ -58,9 +58,10 @@ int db_open(sqlite3 **db, const char *path, bool full, bool readonly, struct err
 
 int db_script(sqlite3 *db, const char *sql, struct error *error)
 {
-    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return db_error(db, error, "script");
-    return 0;
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    const char *path = sqlite3_db_filename(db, "main"), *slash = path ? strrchr(path, '/') : NULL;
+    return db_error(db, error, slash ? slash + 1 : "the database");
 }
 
 static int bind_one(sqlite3_stmt *statement, int at, char letter, va_list list)

@@ -69,6 +69,18 @@ wait "${asking[@]}"
 check_equal no_answer_is_wrong "$(count wrong)" 0
 check_equal every_other_answer_is_a_refusal "$(grep -vE '^(200|409|404|503)$' "$work/codes" | sort | uniq -c)" ""
 
+# A board that comes back with less RAM than its part needs: degraded, with the reason; active when it has it again.
+last_reason() { curl -s "$URL/api/v1/deployments/$id" | jq -r '.events[-1].reason'; }
+tells_of_arena() { [[ $(last_reason) =~ bytes\ of\ arena ]]; }
+stop b1 KILL
+start_board b1 --ram 1024
+wait_for 20 boards_online 3
+check board_with_less_ram_is_told_of wait_for 10 tells_of_arena
+check_equal deployment_is_degraded_by_it "$(curl -s "$URL/api/v1/deployments/$id" | jq -r .state)" degraded
+stop b1 KILL
+start_board b1
+check active_when_the_ram_is_back wait_for 20 state_is "$id" active
+
 # A forgotten board may enrol anew, as the refusal of a revoked one says.
 api POST "/api/v1/deployments/$id/retire"
 stop b3
