@@ -10,6 +10,7 @@ const CLASS = {
   add: "join", sub: "join", mul: "join", concat: "join", softmax: "bend", logistic: "bend", relu: "bend", relu6: "bend",
 };
 const [MIN, MAX] = [0.05, 3];
+const TOOLS = 48; // height of the buttons over the picture
 
 export const dims = (shape) => (shape ?? []).slice(shape?.length > 1 ? 1 : 0).join("×") || "1";
 
@@ -111,9 +112,9 @@ export function graph(layers, chosen) {
   function clamp() {
     const { w, h } = size();
     const [pw, ph] = [plan.width * view.k, plan.height * view.k];
-    const margin = 24;
+    const [margin, top] = [24, TOOLS];
     view.x = pw + 2 * margin < w ? (w - pw) / 2 : Math.min(margin, Math.max(w - pw - margin, view.x));
-    view.y = ph + 2 * margin < h ? (h - ph) / 2 : Math.min(margin, Math.max(h - ph - margin, view.y));
+    view.y = ph + margin + top < h ? (h - ph + top - margin) / 2 : Math.min(top, Math.max(h - ph - margin, view.y));
     put();
   }
   function zoom(factor, cx = size().w / 2, cy = size().h / 2) {
@@ -125,7 +126,7 @@ export function graph(layers, chosen) {
   }
   function whole() {
     const { w, h } = size();
-    view.k = Math.min(1, (w - 48) / plan.width, (h - 48) / plan.height);
+    view.k = Math.min(1, (w - 48) / plan.width, (h - 24 - TOOLS) / plan.height);
     clamp();
   }
   /** As wide as it fits and readable, from the top. */
@@ -133,7 +134,7 @@ export function graph(layers, chosen) {
     const { w } = size();
     view.k = Math.max(0.55, Math.min(1, (w - 48) / plan.width));
     view.x = w / 2 - (plan.width * view.k) / 2;
-    view.y = 24;
+    view.y = TOOLS;
     clamp();
   }
   let chosenLayer = null;
