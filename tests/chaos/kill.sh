@@ -49,6 +49,15 @@ do_infer() {
     echo done >"$work/code"
 }
 
+do_replan() { # the deployment that serves gets a new generation
+    local id
+    id=$(curl -sS --max-time 20 "$URL/api/v1/deployments?model=base" |
+        jq -r '[.items[] | select(.state == "active" or .state == "degraded")][0].id // empty')
+    [ -z "$id" ] || curl -sS --max-time 60 -X POST "$URL/api/v1/deployments/$id/replan" >/dev/null 2>&1
+    [ -z "$id" ] || curl -sS --max-time 20 "$URL/api/v1/deployments/$id?wait=10" >/dev/null 2>&1
+    echo done >"$work/code"
+}
+
 kill_and_restart() { # VICTIM
     kill -KILL "${pids[$1]}" 2>/dev/null
     wait "${pids[$1]}" 2>/dev/null
@@ -88,8 +97,8 @@ check_round() { # SEED PHASE VICTIM
 
 round() { # SEED
     RANDOM=$1
-    local phases=(upload deploy infer) victims=(server server b1 b2 b3) phase victim delay
-    phase=${phases[$((RANDOM % 3))]} victim=${victims[$((RANDOM % 5))]} delay=$((RANDOM % 400))
+    local phases=(upload deploy infer replan) victims=(server server b1 b2 b3) phase victim delay
+    phase=${phases[$((RANDOM % 4))]} victim=${victims[$((RANDOM % 5))]} delay=$((RANDOM % 400))
     rm -f "$work/said" "$work/code"
     "do_$phase" "$1" &
     local doing=$!
