@@ -30,7 +30,11 @@ struct net_op {
     enum op_class class;
     bool channels; /* channel-wise and may be cut over channels */
     bool inplace, view;
+    bool rows;     /* may be cut over rows */
+    bool row_sums; /* reads the input row by row into sums that are its whole output: a global pool */
     int64_t macs, weight_bytes;
+    int32_t *need0[GRAPH_OP_INPUTS_MAX],
+        *need1[GRAPH_OP_INPUTS_MAX]; /* rows: of output row r, input rows [need0, need1) */
 };
 
 /* Tensors are numbered as in the graph, operators in the order of the graph without those of the coordinator.
@@ -47,8 +51,8 @@ struct net {
 };
 
 /* NULL without memory. */
-struct net *net_new(const struct graph *graph);
-void net_free(struct net *net);
+struct net *schedule_net(const struct graph *graph);
+void schedule_net_free(struct net *net);
 
 typedef uint64_t done_word;
 static inline bool done_has(const done_word *done, int32_t op)
@@ -83,7 +87,7 @@ struct move {
     int64_t part_bytes;   /* CHANNELS: for each channel an iteration */
     int32_t iterations;   /* CHANNELS: with one channel each */
     int32_t tile_h, tile_w;
-    int64_t extra_macs;
+    int64_t extra_macs, executions; /* executions: of ROWS and PATCHES */
 };
 static inline int64_t move_peak(const struct move *move)
 {
@@ -95,9 +99,35 @@ typedef void move_sink(void *context, const struct move *move);
 /* All loops over channels that may run next: sets of operators joined by partial tensors. Stops after `limit`
  * and then returns false. */
 bool loops_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-                int32_t limit, move_sink *sink, void *context);
+                int32_t limit, int64_t *work, move_sink *sink, void *context);
 /* One operator, whole. */
 void loops_full(const struct net *net, const done_word *done, const struct schedule_options *options,
                 int32_t op, struct move *move);
+
+/* ---- rows.c ---- */
+
+/* When a tensor of a segment gets its rows and how many it holds: row r at tick phase + per * r. */
+struct row_plan {
+    int32_t tensor, ring; /* ring: rows held; 0 of a tensor that is kept whole, of sums, and of one whose row
+                             lies in its reader's place */
+    int64_t per, phase;
+    bool kept, sums, arrives;
+};
+enum { ROW_PLAN_MAX = 2 * NET_LOOP_OPS_MAX };
+
+/* A segment of `n` operators (in an order in which they can run, at most NET_LOOP_OPS_MAX) row by row: each
+ * intermediate holds a ring, rows of inputs that die are freed, outputs grow into that space. The first
+ * `again` of them keep nothing. rows_plan also fills `plan`, ROW_PLAN_MAX entries, the first with tensor -1
+ * behind the last. False: a rule forbids it. */
+bool rows_plan(const struct net *net, const done_word *done, const struct schedule_options *options,
+               const int32_t *ops, int32_t n, int32_t again, struct move *move, struct row_plan *plan);
+bool rows_move(const struct net *net, const done_word *done, const struct schedule_options *options,
+               const int32_t *ops, int32_t n, int32_t again, struct move *move);
+/* All segments of the first operators that remain. */
+void rows_each(const struct net *net, const done_word *done, const struct schedule_options *options,
+               move_sink *sink, void *context);
+/* For each global sum that remains: what it needs, run only for it, and once more later. */
+void rows_each_again(const struct net *net, const done_word *done, const struct schedule_options *options,
+                     move_sink *sink, void *context);
 
 #endif

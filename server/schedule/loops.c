@@ -23,6 +23,7 @@ struct loops {
     move_sink *sink;
     void *context;
     int32_t left;
+    int64_t *work;
     bool all;
     uint64_t *seen;
 };
@@ -266,6 +267,7 @@ static void offer(struct loops *loops, struct body *body)
     set_base(loops, body);
     struct orders orders = {.loops = loops, .body = body, .fixed = -1, .left = ORDERS_MAX};
     each_order(&orders, 0);
+    *loops->work -= ORDERS_MAX - orders.left;
     struct move move = {.mode = SCHEDULE_CHANNELS,
                         .n_ops = body->n,
                         .fixed_bytes = orders.fixed,
@@ -326,12 +328,15 @@ static void grow(struct loops *loops, const struct body *body);
 static void grow_by_readers(struct loops *loops, const struct body *body, int32_t tensor)
 {
     const struct net_tensor *it = &loops->net->tensors[tensor];
-    for (int32_t r = 0; r < it->n_readers && loops->all; r++) {
+    bool partial = !net_available(loops->net, loops->done, tensor), useful = partial;
+    for (int32_t r = 0; r < it->n_readers; r++)
+        useful |= loops->net->ops[it->readers[r]].inplace; /* only overwriting gains from a shared slice */
+    for (int32_t r = 0; useful && r < it->n_readers && loops->all; r++) {
         struct body larger = *body;
         if (done_has(loops->done, it->readers[r]) || position(body, it->readers[r]) >= 0 ||
             !close_over(loops, &larger, it->readers[r]) || !new_set(loops, &larger))
             continue;
-        if (--loops->left <= 0) {
+        if (--loops->left <= 0 || *loops->work <= 0) {
             loops->all = false;
             return;
         }
@@ -357,13 +362,14 @@ static void grow(struct loops *loops, const struct body *body)
 }
 
 bool loops_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-                int32_t limit, move_sink *sink, void *context)
+                int32_t limit, int64_t *work, move_sink *sink, void *context)
 {
     struct loops loops = {.net = net,
                           .done = done,
                           .options = options,
                           .sink = sink,
                           .context = context,
+                          .work = work,
                           .left = limit < HASH_SLOTS / 2 ? limit : HASH_SLOTS / 2,
                           .all = true};
     loops.after = calloc((size_t)done_words(net), sizeof *loops.after);

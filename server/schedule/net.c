@@ -37,6 +37,8 @@ static void add_op(struct net *net, int32_t index)
     to->channels = row->class == OP_CLASS_CHANNELWISE && (row->axes(graph, op) & OP_AXIS_C);
     to->inplace = row->inplace;
     to->view = row->kernel == OP_KERNEL_FREE;
+    to->rows = (row->axes(graph, op) & OP_AXIS_H) != 0;
+    to->row_sums = !to->rows && row->kernel == OP_KERNEL_SUM && graph->tensors[op->output].shape.h == 1;
     to->macs = row->macs(graph, op, box_whole(graph->tensors[op->output].shape));
     to->weight_bytes = op->weight_bytes;
     for (int32_t i = 0; i < op->n_inputs; i++) {
@@ -50,6 +52,29 @@ static void add_op(struct net *net, int32_t index)
     }
     net->tensors[op->output].used = true;
     net->tensors[op->output].producer = net->n_ops++;
+}
+
+/* Rows of each input that a row of the output needs. */
+static bool add_needs(struct net *net, struct net_op *op)
+{
+    const struct op *it = &net->graph->ops[op->graph_op];
+    struct shape out = net->graph->tensors[op->out].shape;
+    for (int32_t i = 0; i < op->n_in && (op->rows || op->row_sums); i++) {
+        int32_t input = 0;
+        while (it->inputs[input] != op->in[i])
+            input++;
+        op->need0[i] = arena_alloc(net->arena, (size_t)out.h, sizeof *op->need0[i]);
+        op->need1[i] = arena_alloc(net->arena, (size_t)out.h, sizeof *op->need1[i]);
+        if (!op->need0[i] || !op->need1[i])
+            return false;
+        for (int32_t r = 0; r < out.h; r++) {
+            struct box box = {r, r + 1, 0, out.w, 0, out.c};
+            struct box need = op_row(it->kind)->need(net->graph, it, input, box);
+            op->need0[i][r] = need.h0;
+            op->need1[i][r] = need.h1;
+        }
+    }
+    return true;
 }
 
 static bool join_readers(struct net *net)
@@ -66,7 +91,9 @@ static bool join_readers(struct net *net)
         tensor->input = tensor->producer < 0;
     }
     for (int32_t o = 0; o < net->n_ops; o++) {
-        const struct net_op *op = &net->ops[o];
+        struct net_op *op = &net->ops[o];
+        if (!add_needs(net, op))
+            return false;
         for (int32_t i = 0; i < op->n_in; i++) {
             struct net_tensor *tensor = &net->tensors[op->in[i]];
             tensor->readers[tensor->n_readers++] = o;
@@ -87,9 +114,9 @@ static void mark_outputs(struct net *net)
             net->tensors[graph->ops[o].inputs[i]].output = true;
 }
 
-struct net *net_new(const struct graph *graph)
+struct net *schedule_net(const struct graph *graph)
 {
-    struct arena *arena = arena_new((size_t)64 << 20);
+    struct arena *arena = arena_new((size_t)512 << 20);
     struct net *net = arena ? arena_alloc(arena, 1, sizeof *net) : NULL;
     if (!net) {
         arena_free(arena);
@@ -102,7 +129,7 @@ struct net *net_new(const struct graph *graph)
     net->tensors = arena_alloc(arena, (size_t)graph->n_tensors + 1, sizeof *net->tensors);
     net->used = arena_alloc(arena, (size_t)graph->n_tensors + 1, sizeof *net->used);
     if (!net->ops || !net->tensors || !net->used) {
-        net_free(net);
+        schedule_net_free(net);
         return NULL;
     }
     for (int32_t t = 0; t < graph->n_tensors; t++)
@@ -116,11 +143,11 @@ struct net *net_new(const struct graph *graph)
     mark_outputs(net);
     if (join_readers(net))
         return net;
-    net_free(net);
+    schedule_net_free(net);
     return NULL;
 }
 
-void net_free(struct net *net)
+void schedule_net_free(struct net *net)
 {
     if (net)
         arena_free(net->arena);

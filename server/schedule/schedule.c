@@ -109,13 +109,13 @@ struct schedule *schedule_make(const struct graph *graph, const struct schedule_
         error_limit(error, SCHEDULE_OPS_MAX, graph->n_ops);
         return NULL;
     }
-    struct net *net = net_new(graph);
+    struct net *net = schedule_net(graph);
     if (!net) {
         error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
         return NULL;
     }
     struct schedule *schedule = make(net, options, error);
-    net_free(net);
+    schedule_net_free(net);
     return schedule;
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES_MAX = 20000, LOOPS_MAX = 2000, LOOPS_WIDE = 60, NO_STATE = -1 };
+enum { STATES_MAX = 3000, LOOPS_MAX = 1000, LOOPS_WIDE = 60, WORK_MAX = 200000, NO_STATE = -1 };
 
 struct state {
     int64_t peak;
@@ -44,9 +44,9 @@ struct search {
     uint32_t n_slots;
     struct queued *heap;
     int32_t n_heap, room_heap;
-    int64_t bound;
-    int32_t at; /* the state that is being expanded */
-    bool ordered, exhaustive, failed;
+    int64_t bound, work;                     /* work: orders of loops that may still be tried */
+    int32_t at;                              /* the state that is being expanded */
+    bool ordered, again, exhaustive, failed; /* again: moves with extra MACs too */
 };
 
 static done_word *bits_of(const struct search *search, int32_t state)
@@ -80,6 +80,19 @@ static uint64_t hash_of(const struct search *search, const done_word *bits)
     return hash;
 }
 
+/* Nothing is done behind an operator that is not. There is always room for these states: the order of the
+ * graph leads through them to the end. */
+static bool is_prefix(const struct search *search, const done_word *bits)
+{
+    bool ended = false;
+    for (int32_t o = 0; o < search->net->n_ops; o++) {
+        if (ended && done_has(bits, o))
+            return false;
+        ended |= !done_has(bits, o);
+    }
+    return true;
+}
+
 static int32_t find_state(struct search *search, const done_word *bits)
 {
     for (uint64_t slot = hash_of(search, bits) % search->n_slots;; slot = (slot + 1) % search->n_slots) {
@@ -88,7 +101,7 @@ static int32_t find_state(struct search *search, const done_word *bits)
             continue;
         if (state != NO_STATE)
             return state;
-        if (search->n_states >= STATES_MAX) {
+        if (search->n_states >= STATES_MAX && !(search->ordered && is_prefix(search, bits))) {
             search->exhaustive = false;
             return NO_STATE;
         }
@@ -114,17 +127,22 @@ static bool before(struct queued a, struct queued b)
     return a.peak != b.peak ? a.peak < b.peak : a.done_ops > b.done_ops;
 }
 
-static void push(struct search *search, int32_t state)
+static void push_key(struct search *search, int32_t state, int64_t key)
 {
     if (!make_room(&search->heap, search->n_heap, &search->room_heap, sizeof *search->heap)) {
         search->failed = true;
         return;
     }
-    struct queued item = {search->states[state].peak, state, search->states[state].done_ops};
+    struct queued item = {key, state, search->states[state].done_ops};
     int32_t i = search->n_heap++;
     for (; i > 0 && before(item, search->heap[(i - 1) / 2]); i = (i - 1) / 2)
         search->heap[i] = search->heap[(i - 1) / 2];
     search->heap[i] = item;
+}
+
+static void push(struct search *search, int32_t state)
+{
+    push_key(search, state, search->states[state].peak);
 }
 
 static int32_t pop(struct search *search)
@@ -199,7 +217,11 @@ static void expand(struct search *search, int32_t state)
         }
     if (search->options->axes == SCHEDULE_AXES_CHANNELS || search->options->axes == SCHEDULE_AXES_ALL)
         search->exhaustive &= loops_each(net, done, search->options, search->ordered ? LOOPS_WIDE : LOOPS_MAX,
-                                         search->ordered ? take_ordered : take_move, search);
+                                         &search->work, search->ordered ? take_ordered : take_move, search);
+    if (search->options->axes >= SCHEDULE_AXES_ROWS)
+        rows_each(net, done, search->options, take_move, search);
+    if (search->options->axes >= SCHEDULE_AXES_ROWS && search->again)
+        rows_each_again(net, done, search->options, take_move, search);
 }
 
 static int32_t cheapest(struct search *search)
@@ -211,7 +233,8 @@ static int32_t cheapest(struct search *search)
         return NO_STATE;
     search->states[start].peak = net_live(search->net, none, search->options->streamed);
     push(search, start);
-    while (search->n_heap > 0 && !search->failed && goal == NO_STATE) {
+    while (search->n_heap > 0 && !search->failed && goal == NO_STATE &&
+           (search->exhaustive || search->ordered)) {
         int32_t state = pop(search);
         if (search->states[state].settled)
             continue;
@@ -250,7 +273,7 @@ int64_t search_channels(const struct move *move, int64_t limit)
  * us an execution, one cycle of 600 MHz a MAC, and for a sum in a loop each element once an iteration. */
 static double move_cost(const struct search *search, const struct move *move, int64_t limit)
 {
-    double executions = (double)move->n_ops, sums = 0;
+    double executions = (double)(move->executions ? move->executions : move->n_ops), sums = 0;
     if (move->mode == SCHEDULE_CHANNELS) {
         int64_t k = search_channels(move, limit);
         int64_t turns = (move->iterations + k - 1) / k;
@@ -320,11 +343,22 @@ done:
     return reached;
 }
 
-static bool emit_path(struct search *search, int32_t goal, int64_t limit, struct search_result *result)
+static int64_t budget_of(const struct net *net, const struct schedule_options *options)
+{
+    double macs = 0;
+    for (int32_t o = 0; o < net->n_ops; o++)
+        macs += (double)net->ops[o].macs;
+    return (int64_t)(macs * options->extra_macs / 100);
+}
+
+static bool emit_path(struct search *search, int32_t goal, int64_t limit, int64_t budget,
+                      struct search_result *result)
 {
     int32_t *via = malloc((size_t)search->n_states * sizeof *via);
     int64_t macs;
     bool good = via && best_path(search, limit, goal, via, false, &macs);
+    if (good && macs > budget)
+        good = best_path(search, limit, goal, via, true, &macs);
     int32_t n = 0;
     for (int32_t s = goal; good && via[s] >= 0; s = search->edges[via[s]].from)
         n++;
@@ -343,11 +377,13 @@ static bool search_init(struct search *search, const struct net *net, const stru
     *search = (struct search){.net = net,
                               .options = options,
                               .words = done_words(net),
-                              .n_slots = 4 * STATES_MAX,
+                              .n_slots = 4 * (STATES_MAX + SCHEDULE_OPS_MAX),
                               .bound = INT64_MAX,
+                              .work = WORK_MAX,
                               .ordered = ordered,
                               .exhaustive = true};
-    search->bits = malloc((size_t)STATES_MAX * (size_t)search->words * sizeof *search->bits);
+    search->bits =
+        malloc(((size_t)STATES_MAX + SCHEDULE_OPS_MAX + 1) * (size_t)search->words * sizeof *search->bits);
     search->slots = malloc(search->n_slots * sizeof *search->slots);
     if (search->slots)
         memset(search->slots, 0xff, search->n_slots * sizeof *search->slots);
@@ -363,33 +399,113 @@ static void search_free(struct search *search)
     free(search->heap);
 }
 
-/* All states that moves of at most `bound` bytes lead to. */
-static void expand_all(struct search *search, int64_t bound)
+/* All states that moves of at most `bound` bytes lead to within `budget` extra MACs, in the order of what is
+ * done: moves lead to larger sets, so a state's extra MACs are known when its turn comes. */
+static void expand_all(struct search *search, int64_t bound, int64_t budget)
 {
     search->bound = bound;
-    for (int32_t s = 0; s < search->n_states && !search->failed; s++)
-        if (search->states[s].done_ops < search->net->n_ops)
-            expand(search, s);
+    search->n_heap = 0;
+    for (int32_t s = 0; s < search->n_states; s++) {
+        search->states[s].peak = s == 0 ? 0 : INT64_MAX; /* here: extra MACs */
+        search->states[s].settled = false;
+    }
+    push_key(search, 0, 0);
+    while (search->n_heap > 0 && !search->failed) {
+        int32_t s = pop(search);
+        if (search->states[s].settled || search->states[s].done_ops == search->net->n_ops)
+            continue;
+        search->states[s].settled = true;
+        expand(search, s);
+        for (int32_t e = 0; e < search->states[s].n_edges; e++) {
+            const struct edge *edge = &search->edges[search->states[s].first_edge + e];
+            int64_t extra = search->states[s].peak + edge->move.extra_macs;
+            if (move_peak(&edge->move) > bound || extra > budget)
+                continue;
+            if (search->states[edge->to].peak == INT64_MAX)
+                push_key(search, edge->to, search->states[edge->to].done_ops);
+            if (extra < search->states[edge->to].peak)
+                search->states[edge->to].peak = extra;
+        }
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* The least threshold under which the goal is reached within `budget` extra MACs; -1: none. */
+static int64_t least_limit(struct search *search, int32_t goal, int64_t budget)
+{
+    int64_t *peaks = malloc(((size_t)search->n_edges + 1) * sizeof *peaks), macs, found = -1;
+    int32_t *via = malloc((size_t)search->n_states * sizeof *via);
+    int32_t low = 0, high = search->n_edges;
+    search->failed |= !peaks || !via;
+    for (int32_t e = 0; e < search->n_edges && !search->failed; e++)
+        peaks[e] = move_peak(&search->edges[e].move);
+    if (!search->failed)
+        qsort(peaks, (size_t)search->n_edges, sizeof *peaks, by_value);
+    while (low < high && !search->failed) {
+        int32_t middle = low + (high - low) / 2;
+        if (best_path(search, peaks[middle], goal, via, true, &macs) && macs <= budget) {
+            found = peaks[middle];
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    free(peaks);
+    free(via);
+    return found;
+}
+
+/* A goal that is already known: the same search with moves that compute something again. */
+static bool refine(struct search *search, int64_t budget, struct search_result *result, int32_t *goal)
+{
+    done_word all[SCHEDULE_OPS_MAX / 64 + 1] = {0}, none[SCHEDULE_OPS_MAX / 64 + 1] = {0};
+    for (int32_t o = 0; o < search->net->n_ops; o++)
+        done_add(all, o);
+    search->again = true;
+    if (find_state(search, none) == NO_STATE)
+        return false;
+    *goal = find_state(search, all);
+    expand_all(search, result->peak_bytes, budget);
+    int64_t limit = search->failed || *goal == NO_STATE ? -1 : least_limit(search, *goal, budget);
+    if (limit >= 0)
+        result->peak_bytes = limit;
+    return limit >= 0;
+}
+
+static bool emit(struct search *search, int32_t goal, struct search_result *result)
+{
+    result->limit_bytes = result->peak_bytes;
+    if (search->options->ram > result->peak_bytes) {
+        result->limit_bytes = search->options->ram;
+        expand_all(search, result->limit_bytes, budget_of(search->net, search->options));
+    }
+    return !search->failed &&
+           emit_path(search, goal, result->limit_bytes, budget_of(search->net, search->options), result);
 }
 
 static bool run(const struct net *net, const struct schedule_options *options, bool ordered,
                 struct search_result *result)
 {
-    struct search search;
+    struct search search, again;
+    int64_t budget = budget_of(net, options);
     bool good = search_init(&search, net, options, ordered);
-    int32_t goal = good ? cheapest(&search) : NO_STATE;
+    int32_t goal = good ? cheapest(&search) : NO_STATE, again_goal;
     good = good && goal != NO_STATE && !search.failed;
     result->out_of_memory = !good && (search.failed || search.exhaustive);
     if (good) {
         result->peak_bytes = search.states[goal].peak;
         result->exhaustive = search.exhaustive && !ordered;
-        int64_t limit = result->peak_bytes;
-        if (options->ram > limit) {
-            limit = options->ram;
-            expand_all(&search, limit);
-        }
-        result->limit_bytes = limit;
-        good = !search.failed && emit_path(&search, goal, limit, result);
+        bool better = budget > 0 && options->axes >= SCHEDULE_AXES_ROWS &&
+                      search_init(&again, net, options, ordered) &&
+                      refine(&again, budget, result, &again_goal);
+        good = better ? emit(&again, again_goal, result) : emit(&search, goal, result);
+        if (budget > 0 && options->axes >= SCHEDULE_AXES_ROWS)
+            search_free(&again);
         result->out_of_memory = !good;
     }
     search_free(&search);

@@ -1,0 +1,511 @@
+/*
+ * Segments row by row, in exact arithmetic and without computing anything twice. Time runs in ticks; a tensor
+ * gets a row every `per` ticks from tick `phase` on, per by the strides, phase as early as its inputs allow
+ * for what the segment keeps and as late as its readers allow for what it does not. A tensor inside holds a
+ * ring of the rows that are still to be read. Rows of an input that nobody needs afterwards are freed behind
+ * their last reader, and the outputs grow into that space.
+ */
+#include "server/schedule/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TICKS_MAX = 1 << 24, VALUES_MAX = ROW_PLAN_MAX - 1 };
+
+/* A tensor that comes into being during the segment: an operator's output, or an input that arrives by rows.
+ */
+struct value {
+    int32_t tensor, op; /* op: place in the segment, -1: arrives */
+    int64_t num, den;   /* ticks a row, before scaling; 0: not known */
+    int64_t per, phase;
+    bool kept, read, sums;
+    bool overwritten; /* its one row lies where its only reader's row comes to lie */
+};
+
+struct segment {
+    const struct net *net;
+    const done_word *done;
+    done_word after[SCHEDULE_OPS_MAX / 64 + 1];
+    const int32_t *ops;
+    int32_t n, again;
+    struct value values[VALUES_MAX];
+    int32_t n_values;
+    bool overwrites[NET_LOOP_OPS_MAX]; /* the operator has an input that it writes over */
+};
+
+static struct value *value_of(struct segment *s, int32_t tensor)
+{
+    for (int32_t v = 0; v < s->n_values; v++)
+        if (s->values[v].tensor == tensor)
+            return &s->values[v];
+    return NULL;
+}
+
+static int64_t greatest(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Rows of input i that a row of the output moves on, as a fraction; false: not regular. */
+static bool stride_of(const struct net *net, const struct net_op *op, int32_t i, int64_t *num, int64_t *den)
+{
+    const struct op *it = &net->graph->ops[op->graph_op];
+    const struct net_tensor *in = &net->tensors[op->in[i]], *out = &net->tensors[op->out];
+    *num = *den = 1;
+    if (op_row(it->kind)->window) {
+        *num = it->stride_h;
+    } else if (in->shape.h != out->shape.h && op->need1[i][out->shape.h - 1] - op->need0[i][0] > 1 &&
+               in->shape.h < out->shape.h && out->shape.h % in->shape.h == 0) {
+        *den = out->shape.h / in->shape.h;
+    }
+    return true;
+}
+
+static bool set_rate(struct value *value, int64_t num, int64_t den, bool *changed)
+{
+    int64_t common = greatest(num, den);
+    num /= common;
+    den /= common;
+    if (num > TICKS_MAX || den > TICKS_MAX)
+        return false;
+    if (value->num)
+        return value->num == num && value->den == den;
+    value->num = num;
+    value->den = den;
+    *changed = true;
+    return true;
+}
+
+/* One row of the output takes as many ticks as the rows of an input that it moves on. A whole 1-row operand
+ * (a scale for each channel) is no such input: it must be there before. */
+static bool set_rates_of(struct segment *s, int32_t k, bool *changed)
+{
+    const struct net *net = s->net;
+    const struct net_op *op = &net->ops[s->ops[k]];
+    struct value *out = value_of(s, op->out);
+    for (int32_t i = 0; i < op->n_in; i++) {
+        struct value *in = value_of(s, op->in[i]);
+        int64_t num, den;
+        if (!in)
+            continue;
+        if (in->sums || !stride_of(net, op, i, &num, &den))
+            return false;
+        if (op->row_sums)
+            num = den = 1;
+        if (in->num && !set_rate(out, in->num * num, in->den * den, changed))
+            return false;
+        if (out->num && !set_rate(in, out->num * den, out->den * num, changed))
+            return false;
+    }
+    return true;
+}
+
+static bool set_rates(struct segment *s)
+{
+    bool changed = true;
+    s->values[0].num = s->values[0].den = 1;
+    while (changed) {
+        changed = false;
+        for (int32_t k = 0; k < s->n; k++)
+            if (!set_rates_of(s, k, &changed))
+                return false;
+    }
+    int64_t multiple = 1, common = 0;
+    for (int32_t v = 0; v < s->n_values; v++) {
+        if (!s->values[v].num) /* joined to the rest by whole inputs only: a segment of its own */
+            return false;
+        multiple = multiple / greatest(multiple, s->values[v].den) * s->values[v].den;
+        if (multiple > TICKS_MAX)
+            return false;
+    }
+    for (int32_t v = 0; v < s->n_values; v++) {
+        s->values[v].per = s->values[v].num * multiple / s->values[v].den;
+        common = greatest(s->values[v].per, common);
+    }
+    for (int32_t v = 0; v < s->n_values; v++) {
+        s->values[v].per /= common;
+        if (s->values[v].per * s->net->tensors[s->values[v].tensor].shape.h > TICKS_MAX)
+            return false;
+    }
+    return true;
+}
+
+/* ---- phases ---- */
+
+static int64_t made_at(const struct value *value, int32_t row)
+{
+    return value->phase + value->per * row;
+}
+
+static void set_phases(struct segment *s)
+{
+    const struct net *net = s->net;
+    for (int32_t k = 0; k < s->n; k++) {
+        const struct net_op *op = &net->ops[s->ops[k]];
+        struct value *out = value_of(s, op->out);
+        out->phase = 0;
+        for (int32_t i = 0; i < op->n_in; i++) {
+            const struct value *in = value_of(s, op->in[i]);
+            for (int32_t r = 0; in && r < net->tensors[op->out].shape.h && !op->row_sums; r++)
+                if (op->need1[i][r] > op->need0[i][r]) {
+                    int64_t earliest = made_at(in, op->need1[i][r] - 1) - out->per * r;
+                    out->phase = earliest > out->phase ? earliest : out->phase;
+                }
+        }
+    }
+    for (int32_t v = s->n_values - 1; v >= 0; v--) {
+        struct value *in = &s->values[v];
+        int64_t latest = INT64_MAX;
+        for (int32_t k = 0; k < s->n && in->read && !in->kept; k++) {
+            const struct net_op *op = &net->ops[s->ops[k]];
+            const struct value *out = value_of(s, op->out);
+            for (int32_t i = 0; i < op->n_in; i++)
+                for (int32_t r = 0; op->in[i] == in->tensor && r < net->tensors[op->out].shape.h; r++)
+                    if (!op->row_sums && op->need1[i][r] > op->need0[i][r]) {
+                        int64_t phase = made_at(out, r) - in->per * (op->need1[i][r] - 1);
+                        latest = phase < latest ? phase : latest;
+                    }
+        }
+        in->phase = latest < INT64_MAX ? latest : in->phase;
+    }
+}
+
+/* The tick after which each row of a tensor is read no more, never falling; INT64_MIN where nobody reads. */
+static void last_reads(struct segment *s, int32_t tensor, int64_t *last)
+{
+    const struct net *net = s->net;
+    const struct value *self = value_of(s, tensor);
+    int32_t h = net->tensors[tensor].shape.h;
+    for (int32_t y = 0; y < h; y++)
+        last[y] = self ? made_at(self, y) : INT64_MIN;
+    for (int32_t k = 0; k < s->n; k++) {
+        const struct net_op *op = &net->ops[s->ops[k]];
+        const struct value *out = value_of(s, op->out);
+        for (int32_t i = 0; i < op->n_in; i++) {
+            if (op->in[i] != tensor)
+                continue;
+            if (op->row_sums && !self)
+                for (int32_t y = 0; y < h; y++) /* a pool over a tensor that is there: a row a tick */
+                    last[y] = out->phase + y > last[y] ? out->phase + y : last[y];
+            for (int32_t r = 0; r < net->tensors[op->out].shape.h && !op->row_sums; r++)
+                for (int32_t y = op->need0[i][r]; y < op->need1[i][r]; y++)
+                    last[y] = made_at(out, r) > last[y] ? made_at(out, r) : last[y];
+        }
+    }
+    for (int32_t y = 1; y < h; y++)
+        last[y] = last[y] > last[y - 1] ? last[y] : last[y - 1];
+}
+
+static int64_t row_bytes(const struct net_tensor *tensor)
+{
+    return tensor->bytes / tensor->shape.h;
+}
+
+static int32_t ring_rows(struct segment *s, const struct value *value, int64_t *last)
+{
+    int32_t h = s->net->tensors[value->tensor].shape.h, rows = 0, oldest = 0;
+    last_reads(s, value->tensor, last);
+    for (int32_t y = 0; y < h; y++) {
+        while (last[oldest] < made_at(value, y))
+            oldest++;
+        rows = y - oldest + 1 > rows ? y - oldest + 1 : rows;
+    }
+    return rows;
+}
+
+/* ---- memory ---- */
+
+static int32_t readers_in(const struct segment *s, int32_t tensor)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < s->n; k++)
+        for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in; i++)
+            n += s->net->ops[s->ops[k]].in[i] == tensor;
+    return n;
+}
+
+/* The operator writes element by element where input i lies. */
+static bool may_overwrite(const struct segment *s, int32_t k, int32_t i)
+{
+    const struct net_op *op = &s->net->ops[s->ops[k]];
+    return op->inplace && !s->overwrites[k] &&
+           shape_equal(s->net->tensors[op->in[i]].shape, s->net->tensors[op->out].shape);
+}
+
+/* After the rings are known to be of one row. */
+static void set_overwritten(struct segment *s, struct value *value, bool one_row)
+{
+    for (int32_t k = 0; k < s->n && one_row && !value->kept && readers_in(s, value->tensor) == 1; k++)
+        for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in; i++)
+            if (s->net->ops[s->ops[k]].in[i] == value->tensor && may_overwrite(s, k, i) &&
+                value_of(s, s->net->ops[s->ops[k]].out)->phase == value->phase)
+                s->overwrites[k] = value->overwritten = true;
+}
+
+/* The last operator that reads a dying tensor writes a kept output over it: the row is free in the same tick.
+ */
+static void free_overwritten(struct segment *s, int32_t tensor, int64_t *last)
+{
+    for (int32_t k = s->n - 1; k >= 0; k--) {
+        const struct net_op *op = &s->net->ops[s->ops[k]];
+        for (int32_t i = 0; i < op->n_in; i++) {
+            if (op->in[i] != tensor)
+                continue;
+            const struct value *out = value_of(s, op->out);
+            bool latest = may_overwrite(s, k, i) && out->kept && !out->sums;
+            for (int32_t y = 0; y < s->net->tensors[tensor].shape.h && latest; y++)
+                latest = last[y] == made_at(out, y);
+            for (int32_t y = 0; y < s->net->tensors[tensor].shape.h && latest; y++)
+                last[y]--;
+            s->overwrites[k] |= latest;
+            return;
+        }
+    }
+}
+
+struct dying {
+    int64_t *last;
+    int64_t row_bytes;
+    int32_t h, freed;
+};
+
+/* Inputs that die in the segment: their whole bytes leave the base, their rows are followed over time. */
+static int32_t find_dying(struct segment *s, bool streamed, struct dying *dying, int64_t *memory,
+                          int64_t *base)
+{
+    const struct net *net = s->net;
+    int32_t n = 0;
+    for (int32_t k = 0; k < net->n_used; k++) {
+        int32_t t = net->used[k];
+        const struct net_tensor *tensor = &net->tensors[t];
+        if (tensor->storage != t || value_of(s, t) || !net_is_live(net, s->done, t, streamed) ||
+            !net_dies(net, s->after, t))
+            continue;
+        bool alone = true; /* no view of it is read here */
+        for (int32_t j = 0; j < net->n_used && alone; j++)
+            alone = net->used[j] == t || net->tensors[net->used[j]].storage != t;
+        if (!alone || n >= VALUES_MAX)
+            continue;
+        dying[n] = (struct dying){memory, row_bytes(tensor), tensor->shape.h, 0};
+        last_reads(s, t, memory);
+        free_overwritten(s, t, memory);
+        memory += tensor->shape.h;
+        *base -= tensor->bytes;
+        n++;
+    }
+    return n;
+}
+
+/* The most that outputs and what is left of dying inputs take together, over time. */
+static int64_t overlap_peak(struct segment *s, struct dying *dying, int32_t n_dying)
+{
+    const struct net *net = s->net;
+    int32_t made[VALUES_MAX] = {0};
+    int64_t held = 0, peak;
+    for (int32_t d = 0; d < n_dying; d++)
+        held += dying[d].row_bytes * dying[d].h;
+    peak = held;
+    for (;;) {
+        struct value *next = NULL;
+        for (int32_t v = 0; v < s->n_values; v++) {
+            struct value *value = &s->values[v];
+            if (value->kept && !value->sums && made[v] < net->tensors[value->tensor].shape.h &&
+                (!next || made_at(value, made[v]) < made_at(next, made[next - s->values])))
+                next = value;
+        }
+        if (!next)
+            return peak;
+        int64_t now = made_at(next, made[next - s->values]++);
+        held += row_bytes(&net->tensors[next->tensor]);
+        for (int32_t d = 0; d < n_dying; d++)
+            for (; dying[d].freed < dying[d].h && dying[d].last[dying[d].freed] < now; dying[d].freed++)
+                held -= dying[d].row_bytes;
+        peak = held > peak ? held : peak;
+    }
+}
+
+static bool add_value(struct segment *s, int32_t tensor, int32_t op)
+{
+    if (s->n_values >= VALUES_MAX)
+        return false;
+    struct value *value = &s->values[s->n_values++];
+    *value = (struct value){.tensor = tensor, .op = op};
+    value->sums = op >= 0 && s->net->ops[s->ops[op]].row_sums;
+    for (int32_t k = 0; k < s->n; k++)
+        for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in; i++)
+            value->read |= s->net->ops[s->ops[k]].in[i] == tensor;
+    value->kept = op >= s->again && net_is_live(s->net, s->after, tensor, false);
+    return true;
+}
+
+/* The values of the segment; false where an operator cannot run by rows. */
+static bool collect(struct segment *s, bool streamed)
+{
+    const struct net *net = s->net;
+    memcpy(s->after, s->done, (size_t)done_words(net) * sizeof *s->after);
+    for (int32_t k = s->again; k < s->n; k++)
+        done_add(s->after, s->ops[k]);
+    for (int32_t k = 0; k < s->n; k++) {
+        const struct net_op *op = &net->ops[s->ops[k]];
+        if ((!op->rows && !op->row_sums) || op->view)
+            return false;
+        for (int32_t i = 0; i < op->n_in; i++) {
+            int32_t t = op->in[i];
+            bool arrives = streamed && net->tensors[t].input && !net_is_live(net, s->done, t, true);
+            if (arrives && s->again)
+                return false;
+            if (arrives && !value_of(s, t) && !add_value(s, t, -1))
+                return false;
+        }
+        if (!add_value(s, op->out, k))
+            return false;
+    }
+    for (int32_t v = 0; v < s->n_values; v++) /* what arrives and is read again later is kept whole */
+        if (s->values[v].op < 0)
+            s->values[v].kept = net_is_live(net, s->after, s->values[v].tensor, false);
+    return true;
+}
+
+static int64_t count_executions(const struct segment *s)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < s->n; k++) {
+        const struct net_op *op = &s->net->ops[s->ops[k]];
+        sum += s->net->tensors[op->row_sums ? op->in[0] : op->out].shape.h;
+    }
+    return sum;
+}
+
+/* Rings and sums. */
+static int64_t ring_bytes(struct segment *s, int64_t *memory)
+{
+    int64_t sum = 0;
+    for (int32_t v = 0; v < s->n_values; v++) {
+        struct value *value = &s->values[v];
+        const struct net_tensor *tensor = &s->net->tensors[value->tensor];
+        if (value->sums) {
+            sum += tensor->bytes * 4;
+            continue;
+        }
+        if (value->kept)
+            continue;
+        int32_t rows = ring_rows(s, value, memory);
+        set_overwritten(s, value, rows == 1);
+        sum += value->overwritten ? 0 : rows * row_bytes(tensor);
+    }
+    return sum;
+}
+
+static int64_t rows_of_dying(const struct dying *dying, int32_t n)
+{
+    int64_t rows = 0;
+    for (int32_t d = 0; d < n; d++)
+        rows += dying[d].h;
+    return rows;
+}
+
+static void fill_plan(struct segment *s, int64_t *memory, struct row_plan *plan)
+{
+    for (int32_t v = 0; plan && v <= s->n_values && v < ROW_PLAN_MAX; v++) {
+        const struct value *value = &s->values[v];
+        bool ring = v < s->n_values && !value->kept && !value->sums && !value->overwritten;
+        plan[v] = v == s->n_values ? (struct row_plan){.tensor = -1}
+                                   : (struct row_plan){value->tensor, ring ? ring_rows(s, value, memory) : 0,
+                                                       value->per,    value->phase,
+                                                       value->kept,   value->sums,
+                                                       value->op < 0};
+    }
+}
+
+bool rows_plan(const struct net *net, const done_word *done, const struct schedule_options *options,
+               const int32_t *ops, int32_t n, int32_t again, struct move *move, struct row_plan *plan)
+{
+    struct segment s = {.net = net, .done = done, .ops = ops, .n = n, .again = again};
+    if (!collect(&s, options->streamed) || !set_rates(&s))
+        return false;
+    set_phases(&s);
+    int64_t rows = GRAPH_DIM_MAX, base = net_live(net, done, options->streamed);
+    for (int32_t k = 0; k < net->n_used; k++)
+        rows += net->tensors[net->used[k]].shape.h;
+    int64_t *memory = malloc((size_t)rows * sizeof *memory);
+    if (!memory)
+        return false;
+    struct dying dying[VALUES_MAX];
+    int32_t n_dying = find_dying(&s, options->streamed, dying, memory, &base);
+    base += ring_bytes(&s, memory + rows_of_dying(dying, n_dying));
+    *move = (struct move){.mode = SCHEDULE_ROWS, .n_ops = n, .again = again, .iterations = 1};
+    move->fixed_bytes = base + overlap_peak(&s, dying, n_dying);
+    move->executions = count_executions(&s);
+    memcpy(move->ops, ops, (size_t)n * sizeof *ops);
+    for (int32_t k = 0; k < again; k++)
+        move->extra_macs += net->ops[ops[k]].macs;
+    fill_plan(&s, memory, plan);
+    free(memory);
+    return true;
+}
+
+bool rows_move(const struct net *net, const done_word *done, const struct schedule_options *options,
+               const int32_t *ops, int32_t n, int32_t again, struct move *move)
+{
+    return rows_plan(net, done, options, ops, n, again, move, NULL);
+}
+
+void rows_each(const struct net *net, const done_word *done, const struct schedule_options *options,
+               move_sink *sink, void *context)
+{
+    int32_t ops[NET_LOOP_OPS_MAX], n = 0;
+    done_word after[SCHEDULE_OPS_MAX / 64 + 1];
+    memcpy(after, done, (size_t)done_words(net) * sizeof *after);
+    for (int32_t o = 0; o < net->n_ops && n < NET_LOOP_OPS_MAX; o++) {
+        if (done_has(done, o))
+            continue;
+        if ((!net->ops[o].rows && !net->ops[o].row_sums) || net->ops[o].view || !net_ready(net, after, o))
+            return;
+        done_add(after, o);
+        ops[n++] = o;
+        struct move move;
+        if (rows_move(net, done, options, ops, n, 0, &move))
+            sink(context, &move);
+    }
+}
+
+/* Adds what `op` needs and is not there, in an order in which it can run; false: something cannot run by
+ * rows. */
+static bool add_needed(const struct net *net, const done_word *done, int32_t op, int32_t *ops, int32_t *n)
+{
+    for (int32_t k = 0; k < *n; k++)
+        if (ops[k] == op)
+            return true;
+    if (done_has(done, op) || !net->ops[op].rows || net->ops[op].view)
+        return false;
+    for (int32_t i = 0; i < net->ops[op].n_in; i++)
+        if (!net_available(net, done, net->ops[op].in[i]) &&
+            !add_needed(net, done, net->tensors[net->ops[op].in[i]].producer, ops, n))
+            return false;
+    if (*n >= NET_LOOP_OPS_MAX - 1)
+        return false;
+    ops[(*n)++] = op;
+    return true;
+}
+
+void rows_each_again(const struct net *net, const done_word *done, const struct schedule_options *options,
+                     move_sink *sink, void *context)
+{
+    for (int32_t o = 0; o < net->n_ops; o++) {
+        int32_t ops[NET_LOOP_OPS_MAX], n = 0;
+        const struct net_op *op = &net->ops[o];
+        if (done_has(done, o) || !op->row_sums || net_available(net, done, op->in[0]))
+            continue;
+        struct move move;
+        if (!add_needed(net, done, net->tensors[op->in[0]].producer, ops, &n))
+            continue;
+        ops[n++] = o;
+        if (rows_move(net, done, options, ops, n, n - 1, &move))
+            sink(context, &move);
+    }
+}
