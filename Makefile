@@ -121,7 +121,7 @@ setup-node: setup-test                        # what the browser tests need of n
 	@scripts/setup node
 
 run: setup-run all                            ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it
-	@B=$(B) scripts/run
+	@B=$(B) exec scripts/run
 
 test: setup-test setup-node all tests         ## all tests; ONLY=PATTERN runs those whose name matches
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run '$(ONLY)'
