@@ -1,4 +1,4 @@
-// timeout: 200
+// timeout: 240
 // Every page for everyone: contrast in light and dark, keyboard alone, 360 pixels, policy; and what the page weighs.
 import fs from "node:fs";
 import path from "node:path";

@@ -36,7 +36,8 @@ async function answered(page) {
 }
 
 if (!all) {
-  const page = await open(await newContext(server), server, `#/deployments/${deployment}`);
+  // 1280x800 pixels, of a window that has room for the whole time line.
+  const page = await open(await newContext(server, { viewport: { width: 1600, height: 1000 }, deviceScaleFactor: 0.8 }), server, `#/deployments/${deployment}`);
   await page.getByText("Who holds which part of each layer").waitFor();
   await settled(page, 600);
   let most = await shoot(page, "deployment");
