@@ -66,6 +66,13 @@ static struct deployment *meet(struct deploy *deploy, const struct create *creat
     return other;
 }
 
+/* Where there is no place for the job now, the tick tries again. */
+static void begin_planning(struct deploy *deploy, struct deployment *d)
+{
+    if (deploy_start_planning(deploy, d) < 0)
+        d->plan_by_ms = deploy_now_ms();
+}
+
 static void create_call(struct deploy *deploy, void *context)
 {
     struct create *create = context;
@@ -104,7 +111,7 @@ static void create_call(struct deploy *deploy, void *context)
     create->status = 202;
     deploy_update_routes(deploy);
     deploy_publish(deploy, d->id);
-    (void)deploy_start_planning(deploy, d);
+    begin_planning(deploy, d);
 }
 
 static json_t *show(struct deploy *deploy, const char *id, struct error *error)
@@ -216,7 +223,11 @@ static int act_replan(struct deploy *deploy, struct deployment *d, struct act *a
     d->before = d->state;
     d->replanning = true;
     int status = deploy_set_state(deploy, d, DEPLOY_PLANNING, "a new plan was asked for", NULL);
-    return status < 0 ? status : deploy_start_planning(deploy, d);
+    if (status < 0)
+        d->replanning = false;
+    else
+        begin_planning(deploy, d);
+    return status;
 }
 
 static int act_promote(struct deploy *deploy, struct deployment *d, struct act *act)
