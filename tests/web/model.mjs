@@ -1,0 +1,79 @@
+// timeout: 150
+// A model's page and the folder of images: what graph, table and chart show is what the API lists, and they select the
+// same layer; accuracy, confusion and misses on the page are those of `shoal eval`.
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+import { check, deployDigits, equal, finish, get, launch, newContext, noComplaints, open, root, rule, sample, startBoards, startServer, visit, work } from "./support/harness.mjs";
+
+await launch();
+const server = await startServer();
+await startBoards(server, ["one", "two", "three"], "--flash", "160K");
+await deployDigits(server);
+const context = await newContext(server);
+const page = await open(context, server, "#/models/digits");
+const main = page.locator("main");
+await main.locator(".graph").waitFor();
+const layers = (await get(server, "/api/v1/models/digits/versions/latest/layers?limit=1000")).items;
+
+await rule("the_graph_has_a_box_a_layer_and_an_arrow_an_input_and_no_two_boxes_overlap", async () => {
+  const boxes = await main.locator(".graph .layer > rect").evaluateAll((all) => all.map((one) => ["x", "y", "width", "height"].map((key) => one[key].baseVal.value)));
+  equal(boxes.length, layers.length);
+  boxes.forEach(([x, y, w, h], i) => boxes.slice(0, i).forEach(([a, b, c, d], k) =>
+    check(x >= a + c || a >= x + w || y >= b + d || b >= y + h, `layers ${i} and ${k} overlap`)));
+  const inputs = layers.reduce((sum, layer) => sum + layer.inputs.filter((input) => !input.constant).length, 0);
+  equal(await main.locator(".graph .arrow").count(), inputs + 1, "arrows, one of them to the output:");
+});
+
+await rule("graph_table_and_chart_select_the_same_layer", async () => {
+  const add = layers.find((layer) => layer.op === "add");
+  await main.locator(`.graph [data-layer="${add.index}"]`).evaluate((one) => one.scrollIntoView({ block: "center" }));
+  await main.locator(".graph").focus();
+  await page.keyboard.press("Home");
+  for (let i = 0; i < add.index; i++) await page.keyboard.press("ArrowDown");
+  await main.locator(".about-layer", { hasText: `Layer ${add.index}: add` }).waitFor();
+  equal(await main.locator(".layer-table tr[aria-selected]").count(), 1);
+  check((await main.locator(".layer-table tr[aria-selected]").innerText()).includes(add.name), "the table selects it");
+  check((await main.locator(".chart-line").innerText()).startsWith(`Layer ${add.index},`), "the chart selects it");
+  await main.getByRole("button", { name: "layer 0", exact: true }).click();
+  equal(await main.locator('.graph [aria-selected="true"]').getAttribute("data-layer"), "0");
+});
+
+await rule("the_table_sorts_by_every_number", async () => {
+  await main.getByRole("button", { name: "multiply-adds" }).click();
+  const shown = await main.locator(".layer-table tbody tr td:nth-child(5)").allInnerTexts();
+  equal(shown.map((text) => Number(text.replaceAll(",", ""))), layers.map((layer) => layer.macs).sort((a, b) => b - a));
+});
+
+await rule("a_folder_is_counted_as_shoal_eval_counts_it", async () => {
+  const set = path.join(work, "set");
+  for (let digit = 0; digit < 10; digit++) {
+    fs.mkdirSync(path.join(set, String(digit)), { recursive: true });
+    fs.copyFileSync(sample(digit), path.join(set, String(digit), "a.png"));
+  }
+  fs.copyFileSync(sample(5), path.join(set, "3", "wrong.png"));
+  const said = JSON.parse(execFileSync(path.join(root, process.env.B ?? "build", "shoal"), ["eval", "digits", "--set", set, "--url", server.url, "--json"], { encoding: "utf8" }));
+  await visit(page, server, "#/try/digits");
+  await page.getByRole("tab", { name: "Folder" }).click();
+  await main.locator("input[webkitdirectory]").setInputFiles(set);
+  await main.getByText("11 of 11 images asked").waitFor();
+  const text = await main.locator("#panel-folder").innerText();
+  check(text.includes(`${(said.top1 * 100).toFixed(1)} %`), `${said.top1} in: ${text}`);
+  equal(await main.locator(".misses figure").count(), said.misses.length);
+  equal(await main.locator(".misses figcaption").allInnerTexts(), said.misses.map((miss) => `${miss.label} read as ${miss.said}`));
+  const cells = await main.locator(".confusion tbody td:not(.number)").allInnerTexts();
+  equal(cells.filter((cell) => cell !== "·").map(Number).sort(), said.confusion.map((pair) => pair.count).sort());
+});
+
+await rule("a_folder_with_a_label_that_the_model_lacks_is_not_asked", async () => {
+  const set = path.join(work, "strange");
+  fs.mkdirSync(path.join(set, "cat"), { recursive: true });
+  fs.copyFileSync(sample(1), path.join(set, "cat", "a.png"));
+  const before = (await get(server, "/api/v1/inferences?limit=1")).items[0].id;
+  await main.locator("input[webkitdirectory]").setInputFiles(set);
+  await main.getByText("no label “cat”").waitFor();
+  equal((await get(server, "/api/v1/inferences?limit=1")).items[0].id, before);
+});
+
+await noComplaints(context);
+await finish();
