@@ -2,7 +2,8 @@
 // From a file to an answer, by mouse, on boards of which none could hold the model alone: drop, refusal, dry run, deploy,
 // draw, sample, time line. What the page says is compared with what the API says.
 import fs from "node:fs";
-import { check, digits, equal, finish, get, launch, newContext, noComplaints, open, rule, sample, startBoards, startServer, until, visit } from "./support/harness.mjs";
+import path from "node:path";
+import { check, digits, equal, finish, get, launch, newContext, noComplaints, open, rule, sample, startBoards, startServer, until, visit, work } from "./support/harness.mjs";
 import { withUnknownOperator } from "./support/tflite.mjs";
 
 await launch();
@@ -122,6 +123,27 @@ await rule("every_sample_digit_is_read_right", async () => {
 await rule("a_picture_that_is_dropped_is_answered", async () => {
   const said = await answered(() => drop("digit.png", fs.readFileSync(sample(6)), "image/png"));
   equal(said.labels[0].label, "six");
+});
+
+await rule("a_folder_of_labelled_images_gives_accuracy_confusion_and_misses", async () => {
+  const set = path.join(work, "set");
+  // Nine right, one under a wrong name.
+  for (const [digit, word] of words.entries()) {
+    const folder = path.join(set, digit === 9 ? "three" : word);
+    fs.mkdirSync(folder, { recursive: true });
+    fs.copyFileSync(sample(digit), path.join(folder, `sample_${digit}.png`));
+  }
+  await visit(page, server, "#/try");
+  await main.getByRole("tab", { name: "Folder of images" }).click();
+  await main.locator("input[webkitdirectory]").setInputFiles(set);
+  await main.getByRole("heading", { name: "Misses: 1" }).waitFor();
+  const text = await main.innerText();
+  check(/90(\.0)? ?%/.test(text), `nine of ten in: ${text}`);
+  equal(await main.locator(".misses figure").count(), 1, "misses:");
+  check((await main.locator(".misses figure").innerText()).includes("nine"), "what was said instead");
+  equal(await main.locator(".confusion").count(), 1, "confusion:");
+  await main.getByRole("tab", { name: "Draw" }).click();
+  await answered(() => main.getByAltText("sample digit 6").click());
 });
 
 await rule("the_time_line_of_that_inference_shows_every_board_and_names_layer_box_and_bytes", async () => {
