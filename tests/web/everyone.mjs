@@ -22,17 +22,44 @@ const pages = {
   try: "#/try", missing: "#/no-such-page", "missing board": "#/boards/none", "missing model": "#/models/none",
   "missing deployment": "#/deployments/none", "missing inference": "#/inferences/none",
 };
+// The same pages after something was done on them: [link, what to do].
+const states = {
+  "boards, enrolling": ["#/boards", async (page) => {
+    await page.getByRole("button", { name: "Enrol a board" }).click();
+    await page.getByRole("button", { name: "Make a code" }).click();
+    await page.getByText(/shoal-board --server/).first().waitFor();
+  }],
+  "models, a file refused": ["#/models", async (page) => {
+    await page.locator("main input[type=file]").setInputFiles({ name: "notes.tflite", mimeType: "", buffer: Buffer.from("no model") });
+    await page.getByRole("button", { name: "Upload" }).click();
+    await page.getByText("refused").waitFor();
+  }],
+  "try, answered": ["#/try", async (page) => {
+    await page.getByAltText("sample digit 7").click();
+    await page.locator("svg.gantt rect").first().waitFor();
+  }],
+  "try, picture": ["#/try", (page) => page.getByRole("tab", { name: "Picture" }).click()],
+  "try, tensor": ["#/try", (page) => page.getByRole("tab", { name: "Raw tensor" }).click()],
+  "try, folder": ["#/try", (page) => page.getByRole("tab", { name: "Folder of images" }).click()],
+};
 const emptyPages = { overview: "#/", boards: "#/boards", models: "#/models", deployments: "#/deployments", try: "#/try" };
 
 /** Tab from the top until the focus leaves the page or comes round. */
 async function walk(page) {
   const { nameless } = await page.evaluate(actions);
   const faults = nameless.map((tag) => `has no name: ${tag}`);
+  // The first stop of each page is the link that skips to its content. (A key first: a browser shows the focus to those
+  // who use keys.)
+  await page.keyboard.press("Tab");
+  await page.evaluate(() => {
+    globalThis.walked = new Set();
+    document.querySelector(".skip").focus();
+  });
   for (let i = 0; i < 400; i++) {
-    await page.keyboard.press("Tab");
     const at = await page.evaluate(focus);
     if (!at || at.seen) break;
     if (!at.visible) faults.push(`focus not to be seen: ${at.tag}`);
+    await page.keyboard.press("Tab");
   }
   return [...faults, ...(await page.evaluate(unreached)).map((tag) => `not reached: ${tag}`)];
 }
@@ -61,12 +88,14 @@ const rules = {
 const faults = Object.fromEntries(Object.keys(rules).map((name) => [name, []]));
 const contexts = [];
 // One visit of each page, of the server with everything and of the one with nothing: every judge looks at it.
-for (const [where, list] of [[server, pages], [empty, emptyPages]]) {
+for (const [where, list] of [[server, { ...pages, ...states }], [empty, emptyPages]]) {
   const context = await newContext(where);
   contexts.push(context);
   const page = await context.newPage();
-  for (const [name, link] of Object.entries(list)) {
+  for (const [name, what] of Object.entries(list)) {
+    const [link, act] = [what].flat();
     await visit(page, where, link);
+    await act?.(page);
     await settled(page, 250);
     for (const [ruleName, judge] of Object.entries(rules))
       for (const fault of await judge(page)) faults[ruleName].push(`${where === empty ? "empty " : ""}${name}: ${fault}`);
