@@ -130,4 +130,11 @@ void rows_each(const struct net *net, const done_word *done, const struct schedu
 void rows_each_again(const struct net *net, const done_word *done, const struct schedule_options *options,
                      move_sink *sink, void *context);
 
+/* ---- patches.c ---- */
+
+/* Segments of the first operators that remain, patch by patch, of at most `bound` bytes and `budget` extra
+ * MACs. */
+void patches_each(const struct net *net, const done_word *done, const struct schedule_options *options,
+                  int64_t bound, int64_t budget, move_sink *sink, void *context);
+
 #endif

@@ -137,14 +137,15 @@ static json_t *whole_json(const struct graph *graph, const struct schedule_optio
     json_t *ram = options->ram ? json_integer(options->ram) : json_null();
     return json_pack(
         "{s:s?, s:I, s:I, s:{s:I}, s:{s:I, s:n, s:n, s:I, s:o}, s:o, s:{s:i, s:s, s:f, s:s, s:o}, s:b, "
-        "s:b, s:s?, s:[s,s]}",
+        "s:b, s:s?, s:[s,s,s]}",
         "name", graph->name, "macs", (json_int_t)macs, "params", (json_int_t)params, "ordinary", "peak_bytes",
         (json_int_t)ordinary->peak_bytes, "partial", "peak_bytes", (json_int_t)schedule->peak_bytes,
         "arena_bytes", "scratch_bytes", "extra_macs", (json_int_t)schedule->extra_macs, "steps", steps,
         "bottleneck", bottleneck_json(graph, schedule), "options", "accumulator", (int)options->accumulator,
         "axes", axes_names[options->axes], "extra_macs", options->extra_macs, "image",
         options->streamed ? "streamed" : "counted", "ram", ram, "exhaustive", (int)schedule->exhaustive,
-        "executable", reason == NULL, "why_not_executable", reason, "searched", "channels", "rows");
+        "executable", reason == NULL, "why_not_executable", reason, "searched", "channels", "rows",
+        "patches");
 }
 
 json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,

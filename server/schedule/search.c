@@ -44,6 +44,7 @@ struct search {
     uint32_t n_slots;
     struct queued *heap;
     int32_t n_heap, room_heap;
+    int64_t budget;                          /* extra MACs */
     int64_t bound, work;                     /* work: orders of loops that may still be tried */
     int32_t at;                              /* the state that is being expanded */
     bool ordered, again, exhaustive, failed; /* again: moves with extra MACs too */
@@ -222,6 +223,8 @@ static void expand(struct search *search, int32_t state)
         rows_each(net, done, search->options, take_move, search);
     if (search->options->axes >= SCHEDULE_AXES_ROWS && search->again)
         rows_each_again(net, done, search->options, take_move, search);
+    if (search->options->axes == SCHEDULE_AXES_ALL && search->again && !search->options->streamed)
+        patches_each(net, done, search->options, search->bound, search->budget, take_move, search);
 }
 
 static int32_t cheapest(struct search *search)
@@ -467,6 +470,7 @@ static bool refine(struct search *search, int64_t budget, struct search_result *
     for (int32_t o = 0; o < search->net->n_ops; o++)
         done_add(all, o);
     search->again = true;
+    search->budget = budget;
     if (find_state(search, none) == NO_STATE)
         return false;
     *goal = find_state(search, all);

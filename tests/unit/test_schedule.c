@@ -573,6 +573,104 @@ static void row_segments_read_only_rows_that_are_there_and_stay_within_their_pea
     assert_true(checked > 3000 && long_ones > 500);
 }
 
+/* ---- patches: every tile by itself ---- */
+
+struct patch_check {
+    const struct net *net;
+    const done_word *done;
+    int32_t checked;
+};
+
+static int64_t live_now(const struct patch_check *c, const done_word *after, const int32_t *first_needed)
+{
+    int64_t sum = 0;
+    for (int32_t j = 0; j < c->net->n_used; j++) {
+        int32_t t = c->net->used[j];
+        const struct net_tensor *tensor = &c->net->tensors[t];
+        if (!net_is_live(c->net, c->done, t, false))
+            continue;
+        bool dies = !net_is_live(c->net, after, t, false);
+        sum += dies ? tensor->bytes / tensor->shape.h * (tensor->shape.h - first_needed[t]) : tensor->bytes;
+    }
+    return sum;
+}
+
+/* MACs of a tile; first_needed: the first row of each tensor that it reads. */
+static int64_t tile_macs(const struct patch_check *c, const struct move *move, struct box last,
+                         int32_t *first_needed)
+{
+    struct box boxes[NET_LOOP_OPS_MAX] = {{0}};
+    int64_t macs = 0;
+    boxes[move->n_ops - 1] = last;
+    for (int32_t k = move->n_ops - 1; k >= 0; k--) {
+        const struct op *op = &c->net->graph->ops[c->net->ops[move->ops[k]].graph_op];
+        macs += op_row(op->kind)->macs(c->net->graph, op, boxes[k]);
+        for (int32_t i = 0; i < op->n_inputs; i++) {
+            struct box need = op_row(op->kind)->need(c->net->graph, op, i, boxes[k]);
+            if (!box_empty(need) && need.h0 < first_needed[op->inputs[i]])
+                first_needed[op->inputs[i]] = need.h0;
+            for (int32_t j = 0; j < k; j++)
+                if (c->net->ops[move->ops[j]].out == op->inputs[i])
+                    boxes[j] = box_hull(boxes[j], need);
+        }
+    }
+    return macs;
+}
+
+static void check_patches(void *context, const struct move *move)
+{
+    struct patch_check *c = context;
+    int32_t out = c->net->ops[move->ops[move->n_ops - 1]].out;
+    struct shape shape = c->net->tensors[out].shape;
+    done_word after[SCHEDULE_OPS_MAX / 64 + 1] = {c->done[0]};
+    int64_t extra = 0;
+    for (int32_t k = 0; k < move->n_ops; k++) {
+        done_add(after, move->ops[k]);
+        extra -= c->net->ops[move->ops[k]].macs;
+    }
+    int32_t *first = malloc((size_t)c->net->n_tensors * sizeof *first);
+    for (int32_t t = 0; t < c->net->n_tensors; t++)
+        first[t] = c->net->tensors[t].shape.h;
+    int32_t bands = (shape.h + move->tile_h - 1) / move->tile_h;
+    for (int32_t b = bands - 1; b >= 0; b--) { /* backwards: what this band or a later one needs */
+        int32_t h1 = (b + 1) * move->tile_h < shape.h ? (b + 1) * move->tile_h : shape.h, w1;
+        for (int32_t w = 0; w < shape.w; w = w1) {
+            w1 = w + move->tile_w < shape.w ? w + move->tile_w : shape.w;
+            extra += tile_macs(c, move, (struct box){b * move->tile_h, h1, w, w1, 0, shape.c}, first);
+        }
+        int64_t made = c->net->tensors[out].bytes / shape.h * h1;
+        assert_true(live_now(c, after, first) + made <= move->fixed_bytes);
+    }
+    assert_int_equal(extra, move->extra_macs);
+    free(first);
+    c->checked++;
+}
+
+static void patches_count_every_mac_again_and_hold_what_later_tiles_need(void **state)
+{
+    (void)state;
+    struct schedule_options options = schedule_defaults();
+    int32_t checked = 0;
+    for (uint64_t seed = 0; seed < 600; seed++) {
+        struct graph *graph = graph_of(random_network(seed));
+        struct net *net = schedule_net(graph);
+        int64_t bound = 0;
+        for (int32_t o = 0; o < net->n_ops; o++)
+            bound = net->tensors[net->ops[o].out].bytes > bound ? net->tensors[net->ops[o].out].bytes : bound;
+        for (int32_t from = 0; from < net->n_ops; from++) {
+            done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0};
+            for (int32_t o = 0; o < from; o++)
+                done_add(done, o);
+            struct patch_check check = {net, done, 0};
+            patches_each(net, done, &options, 4 * bound, INT64_MAX / 4, check_patches, &check);
+            checked += check.checked;
+        }
+        schedule_net_free(net);
+        graph_free(graph);
+    }
+    assert_true(checked > 500);
+}
+
 /* ---- known networks ---- */
 
 static struct graph *known_graph(const char *name, const char *test)
@@ -626,6 +724,15 @@ static void known_networks_take_the_published_memory_by_channels(void **state)
     }
 }
 
+static int64_t macs_of(const struct graph *graph)
+{
+    int64_t sum = 0;
+    for (int32_t o = 0; o < graph->n_ops; o++)
+        sum += op_row(graph->ops[o].kind)
+                   ->macs(graph, &graph->ops[o], box_whole(graph->tensors[graph->ops[o].output].shape));
+    return sum;
+}
+
 static void known_networks_take_less_by_rows_and_by_running_twice(void **state)
 {
     static const struct {
@@ -633,10 +740,9 @@ static void known_networks_take_less_by_rows_and_by_running_twice(void **state)
         double extra;
         int64_t peak;
     } known[] = {
-        {"mbv2_224", 0, 204288},     {"mbv2_112", 0, 64512},
-        {"effnetb0_224", 0, 551040}, {"effnetb0_224", 10, 333312},
-        {"resnet8", 0, 15872},       {"ds_cnn_l", 0, 20700},
-        {"irb", 0, 20617},
+        {"mbv2_224", 0, 204288},      {"mbv2_112", 0, 64512}, {"effnetb0_224", 0, 551040},
+        {"effnetb0_224", 10, 333312}, {"resnet8", 0, 15872},  {"mbv2_224", 10, 165360},
+        {"mbv2_112", 10, 41328},      {"ds_cnn_l", 0, 20700}, {"irb", 0, 20617},
     };
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -648,7 +754,7 @@ static void known_networks_take_less_by_rows_and_by_running_twice(void **state)
         assert_non_null(schedule);
         assert_true(schedule->peak_bytes <= known[i].peak);
         assert_true(known[i].extra > 0 || schedule->extra_macs == 0);
-        assert_true(schedule->extra_macs <= 38581475);
+        assert_true(schedule->extra_macs <= macs_of(graph) / 10);
         schedule_free(schedule);
         graph_free(graph);
     }
@@ -784,6 +890,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channel_loops_are_as_small_as_the_brute_force_finds),
         cmocka_unit_test(row_segments_read_only_rows_that_are_there_and_stay_within_their_peak),
+        cmocka_unit_test(patches_count_every_mac_again_and_hold_what_later_tiles_need),
         cmocka_unit_test(known_networks_take_the_published_memory_by_channels),
         cmocka_unit_test(known_networks_take_less_by_rows_and_by_running_twice),
         cmocka_unit_test(bottleneck_adds_up_to_the_peak),

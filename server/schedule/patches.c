@@ -1,0 +1,251 @@
+/*
+ * Segments patch by patch: the last operator's output is made in tiles, each from the boxes of everything
+ * before it that it needs, so that what tiles share is computed again. Within a patch the operators run whole
+ * or in loops over channels, on tensors of the largest box. Rows of an input that dies are freed once no
+ * later band of tiles needs them, and the output grows into that space. Bands and columns are independent,
+ * since needed boxes are.
+ */
+#include "server/schedule/search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATCH_OPS_MAX = 12, GRIDS = 12 };
+
+static const int32_t grids[GRIDS] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 28};
+
+/* One axis: for each operator of the segment the most rows (columns) a tile needs of its output, and their
+ * sum. */
+struct axis {
+    int32_t most[PATCH_OPS_MAX];
+    int64_t sum[PATCH_OPS_MAX];
+    int32_t tile;
+};
+
+struct patches {
+    const struct net *net;
+    const done_word *done;
+    const struct schedule_options *options;
+    done_word after[SCHEDULE_OPS_MAX / 64 + 1];
+    int32_t ops[PATCH_OPS_MAX], n;
+    int64_t bound, budget;
+};
+
+static int32_t place_of(const struct patches *p, int32_t op)
+{
+    for (int32_t k = 0; k < p->n; k++)
+        if (p->ops[k] == op)
+            return k;
+    return -1;
+}
+
+static struct box whole_of(const struct patches *p, int32_t tensor)
+{
+    return box_whole(p->net->tensors[tensor].shape);
+}
+
+/* Boxes of all outputs for a box of the last one; boxes[k] belongs to ops[k]. `input`: hull of what is needed
+ * of that tensor. */
+static struct box boxes_for(const struct patches *p, struct box last, struct box *boxes, int32_t input)
+{
+    struct box of_input = {0};
+    memset(boxes, 0, PATCH_OPS_MAX * sizeof *boxes);
+    boxes[p->n - 1] = last;
+    for (int32_t k = p->n - 1; k >= 0; k--) {
+        const struct net_op *op = &p->net->ops[p->ops[k]];
+        const struct op *it = &p->net->graph->ops[op->graph_op];
+        for (int32_t i = 0; i < it->n_inputs; i++) {
+            int32_t tensor = it->inputs[i], producer = p->net->tensors[tensor].producer;
+            int32_t from = producer < 0 ? -1 : place_of(p, producer);
+            struct box need = op_row(it->kind)->need(p->net->graph, it, i, boxes[k]);
+            if (from >= 0)
+                boxes[from] = box_hull(boxes[from], need);
+            else if (tensor == input)
+                of_input = box_hull(of_input, need);
+        }
+    }
+    return of_input;
+}
+
+static void set_axis(const struct patches *p, bool rows, int32_t tile, struct axis *axis)
+{
+    struct box whole = whole_of(p, p->net->ops[p->ops[p->n - 1]].out), boxes[PATCH_OPS_MAX];
+    int32_t end = rows ? whole.h1 : whole.w1;
+    *axis = (struct axis){.tile = tile};
+    for (int32_t at = 0; at < end; at += tile) {
+        struct box last = whole;
+        int32_t to = at + tile < end ? at + tile : end;
+        if (rows)
+            last.h0 = at, last.h1 = to;
+        else
+            last.w0 = at, last.w1 = to;
+        boxes_for(p, last, boxes, -1);
+        for (int32_t k = 0; k < p->n; k++) {
+            int32_t size = rows ? boxes[k].h1 - boxes[k].h0 : boxes[k].w1 - boxes[k].w0;
+            axis->most[k] = size > axis->most[k] ? size : axis->most[k];
+            axis->sum[k] += size;
+        }
+    }
+}
+
+static int64_t extra_macs(const struct patches *p, const struct axis *h, const struct axis *w)
+{
+    int64_t extra = 0;
+    for (int32_t k = 0; k < p->n; k++) {
+        const struct net_op *op = &p->net->ops[p->ops[k]];
+        struct shape shape = p->net->tensors[op->out].shape;
+        extra += op->macs / ((int64_t)shape.h * shape.w) * h->sum[k] * w->sum[k] - op->macs;
+    }
+    return extra;
+}
+
+/* The most that the output's rows and the remaining rows of dying inputs take at the end of a band, with
+ * everything else that is live. */
+static int64_t held_bytes(const struct patches *p, int32_t tile)
+{
+    const struct net *net = p->net;
+    int32_t out = net->ops[p->ops[p->n - 1]].out;
+    struct box whole = whole_of(p, out), boxes[PATCH_OPS_MAX];
+    int64_t base = net_live(net, p->done, false), most = 0;
+    for (int32_t at = 0; at < whole.h1; at += tile) {
+        struct box last = whole;
+        last.h0 = at;
+        last.h1 = at + tile < whole.h1 ? at + tile : whole.h1;
+        int64_t held = base + net->tensors[out].bytes / whole.h1 * last.h1;
+        for (int32_t k = 0; k < net->n_used; k++) {
+            int32_t t = net->used[k];
+            if (!net_is_live(net, p->done, t, false) || !net_dies(net, p->after, t) ||
+                net->tensors[t].storage != t)
+                continue;
+            bool alone = true;
+            for (int32_t j = 0; j < net->n_used && alone; j++)
+                alone = net->used[j] == t || net->tensors[net->used[j]].storage != t;
+            struct box need = boxes_for(p, last, boxes, t);
+            if (alone && !box_empty(need))
+                held -= net->tensors[t].bytes / net->tensors[t].shape.h * need.h0;
+        }
+        most = held > most ? held : most;
+    }
+    return most;
+}
+
+/* The least memory within a patch: the same search over a net of the largest boxes, whose inputs lie outside.
+ * The output counts as if the patch had its own. -1: none. */
+static int64_t inner_bytes(const struct patches *p, const struct axis *h, const struct axis *w)
+{
+    struct net inner = *p->net;
+    struct net_op ops[PATCH_OPS_MAX];
+    int32_t readers[PATCH_OPS_MAX][PATCH_OPS_MAX], used[PATCH_OPS_MAX * (GRAPH_OP_INPUTS_MAX + 1)];
+    struct schedule_options options = {.axes = SCHEDULE_AXES_CHANNELS,
+                                       .accumulator = p->options->accumulator};
+    struct search_result result;
+    inner.tensors = malloc((size_t)inner.n_tensors * sizeof *inner.tensors);
+    if (!inner.tensors)
+        return -1;
+    memcpy(inner.tensors, p->net->tensors, (size_t)inner.n_tensors * sizeof *inner.tensors);
+    inner.ops = ops;
+    inner.n_ops = p->n;
+    inner.used = used;
+    inner.n_used = 0;
+    for (int32_t k = 0; k < p->n; k++) {
+        ops[k] = p->net->ops[p->ops[k]];
+        for (int32_t i = 0; i < ops[k].n_in; i++) {
+            struct net_tensor *in = &inner.tensors[ops[k].in[i]];
+            if (in->producer >= 0 && place_of(p, in->producer) >= 0 && in->used)
+                continue; /* made inside: set when its producer came */
+            bool known = false;
+            for (int32_t j = 0; j < inner.n_used; j++)
+                known |= used[j] == ops[k].in[i];
+            if (!known) {
+                in->bytes = 0;
+                in->producer = -1;
+                in->n_readers = 0;
+                in->input = true;
+                in->used = in->output = false;
+                used[inner.n_used++] = ops[k].in[i];
+            }
+        }
+        struct net_tensor *out = &inner.tensors[ops[k].out];
+        out->bytes = (int64_t)h->most[k] * w->most[k] * out->shape.c;
+        out->output = k == p->n - 1;
+        used[inner.n_used++] = ops[k].out;
+    }
+    for (int32_t k = 0; k < p->n; k++) {
+        struct net_tensor *out = &inner.tensors[ops[k].out];
+        out->producer = k;
+        out->readers = readers[k];
+        out->n_readers = 0;
+        for (int32_t j = 0; j < p->n; j++)
+            for (int32_t i = 0; i < ops[j].n_in; i++)
+                if (ops[j].in[i] == ops[k].out)
+                    readers[k][out->n_readers++] = j;
+    }
+    int64_t peak = search_run(&inner, &options, &result) ? result.peak_bytes : -1;
+    free(result.moves);
+    free(inner.tensors);
+    return peak;
+}
+
+static void offer(struct patches *p, int32_t tile_h, int32_t tile_w, int64_t held, move_sink *sink,
+                  void *context)
+{
+    struct axis h, w;
+    set_axis(p, true, tile_h, &h);
+    set_axis(p, false, tile_w, &w);
+    int64_t extra = extra_macs(p, &h, &w);
+    if (extra > p->budget)
+        return;
+    int64_t inner = inner_bytes(p, &h, &w);
+    if (inner < 0 || held + inner > p->bound)
+        return;
+    struct shape out = p->net->tensors[p->net->ops[p->ops[p->n - 1]].out].shape;
+    struct move move = {.mode = SCHEDULE_PATCHES,
+                        .n_ops = p->n,
+                        .fixed_bytes = held + inner,
+                        .iterations = 1,
+                        .tile_h = tile_h,
+                        .tile_w = tile_w,
+                        .extra_macs = extra};
+    move.executions = (int64_t)((out.h + tile_h - 1) / tile_h) * ((out.w + tile_w - 1) / tile_w) * p->n;
+    memcpy(move.ops, p->ops, (size_t)p->n * sizeof *p->ops);
+    sink(context, &move);
+}
+
+/* Only the last output is needed afterwards. */
+static bool closed(const struct patches *p)
+{
+    for (int32_t k = 0; k < p->n - 1; k++)
+        if (net_is_live(p->net, p->after, p->net->ops[p->ops[k]].out, false))
+            return false;
+    return true;
+}
+
+void patches_each(const struct net *net, const done_word *done, const struct schedule_options *options,
+                  int64_t bound, int64_t budget, move_sink *sink, void *context)
+{
+    struct patches p = {.net = net, .done = done, .options = options, .bound = bound, .budget = budget};
+    int64_t largest = 0;
+    memcpy(p.after, done, (size_t)done_words(net) * sizeof *p.after);
+    for (int32_t o = 0; o < net->n_ops && p.n < PATCH_OPS_MAX; o++) {
+        const struct net_op *op = &net->ops[o];
+        if (done_has(done, o))
+            continue;
+        const struct op *it = &net->graph->ops[op->graph_op];
+        uint32_t axes = op_row(it->kind)->axes(net->graph, it);
+        if (op->view || !(axes & OP_AXIS_H) || !(axes & OP_AXIS_W) || !net_ready(net, p.after, o))
+            return;
+        done_add(p.after, o);
+        p.ops[p.n++] = o;
+        largest = net->tensors[op->out].bytes > largest ? net->tensors[op->out].bytes : largest;
+        struct shape out = net->tensors[op->out].shape;
+        if (p.n < 2 || largest < bound / 4 || !closed(&p)) /* small tensors are no bottleneck */
+            continue;
+        for (int32_t g = 0; g < GRIDS && grids[g] <= out.h; g++) {
+            int32_t tile = (out.h + grids[g] - 1) / grids[g];
+            int64_t held = held_bytes(&p, tile);
+            for (int32_t c = 0; c < GRIDS && grids[c] <= out.w && held < bound; c++)
+                if (abs(c - g) <= 1)
+                    offer(&p, tile, (out.w + grids[c] - 1) / grids[c], held, sink, context);
+        }
+    }
+}
