@@ -272,8 +272,9 @@ int64_t search_channels(const struct move *move, int64_t limit)
     return k >= 4 ? k / 4 * 4 : k > 0 ? k : 1;
 }
 
-/* Nanoseconds beyond those of the operators run whole, by the constants of the cost model's cautious side: 1
- * us an execution, one cycle of 600 MHz a MAC, and for a sum in a loop each element once an iteration. */
+/* Nanoseconds beyond those of the operators run whole, roughly: 1 us an execution, and at 600 MHz one cycle a
+ * MAC that is computed again and one an element for a sum in a loop, once an iteration. Weights that are read
+ * again from flash and the speed of each kernel are not in it yet. */
 static double move_cost(const struct search *search, const struct move *move, int64_t limit)
 {
     double executions = (double)(move->executions ? move->executions : move->n_ops), sums = 0;
