@@ -137,7 +137,7 @@ export function evaluation(model, knows) {
   input.addEventListener("change", () => run([...input.files]));
   return {
     element: el("div", {}, el("p", {}, "Choose a folder whose sub-folders are named by label, as in ", el("code", {}, "digits/7/picture.png"),
-      ". Every image is asked; nothing is kept. In CI: ", el("code", {}, "shoal eval NAME --set FOLDER"), "."),
+      ". Every image is asked and none is kept. In CI: ", el("code", {}, "shoal eval NAME --set FOLDER"), "."),
     el("label", { class: "field" }, "Folder of labelled images", input), el("div", { class: "actions" }, progress, stop), status, out),
     run,
     end: () => {

@@ -10,7 +10,7 @@ const CLASS = {
   add: "join", sub: "join", mul: "join", concat: "join", softmax: "bend", logistic: "bend", relu: "bend", relu6: "bend",
 };
 const [MIN, MAX] = [0.05, 3];
-const TOOLS = 48; // height of the buttons over the picture
+const MARGIN = 24; // around the picture
 
 export const dims = (shape) => (shape ?? []).slice(shape?.length > 1 ? 1 : 0).join("×") || "1";
 
@@ -112,9 +112,8 @@ export function graph(layers, chosen) {
   function clamp() {
     const { w, h } = size();
     const [pw, ph] = [plan.width * view.k, plan.height * view.k];
-    const [margin, top] = [24, TOOLS];
-    view.x = pw + 2 * margin < w ? (w - pw) / 2 : Math.min(margin, Math.max(w - pw - margin, view.x));
-    view.y = ph + margin + top < h ? (h - ph + top - margin) / 2 : Math.min(top, Math.max(h - ph - margin, view.y));
+    view.x = pw + 2 * MARGIN < w ? (w - pw) / 2 : Math.min(MARGIN, Math.max(w - pw - MARGIN, view.x));
+    view.y = ph + 2 * MARGIN < h ? (h - ph) / 2 : Math.min(MARGIN, Math.max(h - ph - MARGIN, view.y));
     put();
   }
   function zoom(factor, cx = size().w / 2, cy = size().h / 2) {
@@ -126,15 +125,15 @@ export function graph(layers, chosen) {
   }
   function whole() {
     const { w, h } = size();
-    view.k = Math.min(1, (w - 48) / plan.width, (h - 24 - TOOLS) / plan.height);
+    view.k = Math.min(1, (w - 2 * MARGIN) / plan.width, (h - 2 * MARGIN) / plan.height);
     clamp();
   }
   /** As wide as it fits and readable, from the top. */
   function begin() {
     const { w } = size();
-    view.k = Math.max(0.55, Math.min(1, (w - 48) / plan.width));
+    view.k = Math.max(0.55, Math.min(1, (w - 2 * MARGIN) / plan.width));
     view.x = w / 2 - (plan.width * view.k) / 2;
-    view.y = TOOLS;
+    view.y = MARGIN;
     clamp();
   }
   let chosenLayer = null;
