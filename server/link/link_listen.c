@@ -101,7 +101,8 @@ int link_listen(struct links *links, struct error *error)
     }
     links->listener = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (links->listener < 0) {
-        return error_set(error, STATUS_IO_FAILED, "cannot listen for boards on %s: %s", text, strerror(errno));
+        return error_set(error, STATUS_IO_FAILED, "cannot listen for boards on %s: %s", text,
+                         strerror(errno));
     }
     setsockopt(links->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (bind(links->listener, (struct sockaddr *)&address, size) != 0 ||

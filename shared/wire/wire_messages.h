@@ -86,8 +86,8 @@
     F(bytes, hash, 32)          \
     F(u32, bytes, 0)
 
-/* Answered by CHUNK frames that cover exactly [offset, offset + length), the last one flagged; an empty flagged CHUNK
- * says that the server no longer has the fragment. */
+/* Answered by CHUNK frames that cover exactly [offset, offset + length), the last one flagged; an empty
+ * flagged CHUNK says that the server no longer has the fragment. */
 #define WIRE_FIELDS_WANT(F, L) \
     F(bytes, hash, 32)         \
     F(u32, offset, 0)          \
@@ -96,7 +96,7 @@
 /* The echo: sent when an OFFER or ACTIVATE is done or refused. */
 #define WIRE_FIELDS_HAVE(F, L)                                                               \
     F(bytes, hash, 32)                                                                       \
-    F(u8, what, 0)          /* enum wire_have_what */                                             \
+    F(u8, what, 0)          /* enum wire_have_what */                                        \
     F(u32, valid_bytes, 0)  /* of the image in the flash */                                  \
     F(u32, copied_bytes, 0) /* of those, how many the board copied from fragments it held */ \
     F(i32, status, 0)       /* 0: all is well; else why not */                               \
@@ -105,14 +105,14 @@
     F(string, reason, 200)
 
 /* Load a fragment (verify it, copy resident weights) or drop it from the flash. Answered by HAVE. */
-#define WIRE_FIELDS_ACTIVATE(F, L)                         \
+#define WIRE_FIELDS_ACTIVATE(F, L)                              \
     F(u8, what, 0) /* enum wire_have_what: ACTIVE or DROPPED */ \
-    F(u64, deployment, 0)                                  \
-    F(u32, generation, 0)                                  \
+    F(u64, deployment, 0)                                       \
+    F(u32, generation, 0)                                       \
     F(bytes, hash, 32)
 
 #define WIRE_FIELDS_DO(F, L)                    \
-    F(u8, what, 0)      /* enum wire_do_what */      \
+    F(u8, what, 0)      /* enum wire_do_what */ \
     F(u32, number, 0)   /* identify: seconds */ \
     F(string, name, 63) /* configure: the new name */
 

@@ -28,7 +28,8 @@ check_equal answers_at_first "${said% *}" 200
 check answer_equals_the_reference cmp "$work/got" "$work/want.bin"
 took=${said#* }
 
-# What is in flight when a board dies; another waits behind it.
+# What is in flight when a board dies; another waits behind it. The board is halted first, so that it does not end.
+kill -STOP "${pids[b2]}"
 half=$(awk -v t="$took" 'BEGIN {printf "%.3f", t / 2}')
 ask "$work/first" >"$work/first.said" &
 first=$!
