@@ -120,6 +120,12 @@ setup-build setup-test setup-run:
 setup-node: setup-test                        # what the browser tests need of npm, in build/node
 	@scripts/setup node
 
+# Sources of lwIP and mbedTLS, and the cross compiler, for what runs on boards.
+setup-firmware:
+	@scripts/setup firmware
+firmware-sources: | setup-firmware            # into build/firmware/src, by every variant
+	@[ "$${SHOAL_SETUP:-}" = skip ] || scripts/firmware-sources build/firmware/src
+
 run: setup-run all                            ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it
 	@B=$(B) exec scripts/run
 
@@ -161,7 +167,7 @@ help:                                         ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1 == "all" ? "" : $$1, $$2}' Makefile
 
 .PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run setup-node pure-objects
-.PHONY: bench screenshots format check-format clean help force
+.PHONY: setup-firmware firmware-sources bench screenshots format check-format clean help force
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
