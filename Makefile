@@ -170,4 +170,4 @@ help:                                         ## this list
 .PHONY: setup-firmware firmware-sources bench screenshots format check-format clean help force
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -path '*/firmware/src' -prune -o -name '*.d' -type f -print 2>/dev/null)
