@@ -106,13 +106,6 @@ void loops_full(const struct net *net, const done_word *done, const struct sched
 
 /* ---- rows.c ---- */
 
-/* When a tensor of a segment gets its rows and how many it holds: row r at tick phase + per * r. */
-struct row_plan {
-    int32_t tensor, ring; /* ring: rows held; 0 of a tensor that is kept whole, of sums, and of one whose row
-                             lies in its reader's place */
-    int64_t per, phase;
-    bool kept, sums, arrives;
-};
 enum { ROW_PLAN_MAX = 2 * NET_LOOP_OPS_MAX };
 
 /* A segment of `n` operators (in an order in which they can run, at most NET_LOOP_OPS_MAX) row by row: each

@@ -129,61 +129,104 @@ static int64_t held_bytes(const struct patches *p, int32_t tile)
     return most;
 }
 
-/* The least memory within a patch: the same search over a net of the largest boxes, whose inputs lie outside.
- * The output counts as if the patch had its own. -1: none. */
-static int64_t inner_bytes(const struct patches *p, const struct axis *h, const struct axis *w)
-{
-    struct net inner = *p->net;
+/* A net of the largest boxes within a patch, whose inputs lie outside and count nothing. */
+struct inner {
+    struct net net;
     struct net_op ops[PATCH_OPS_MAX];
     int32_t readers[PATCH_OPS_MAX][PATCH_OPS_MAX], used[PATCH_OPS_MAX * (GRAPH_OP_INPUTS_MAX + 1)];
+};
+
+static void add_outside(struct inner *inner, int32_t tensor)
+{
+    struct net_tensor *in = &inner->net.tensors[tensor];
+    for (int32_t j = 0; j < inner->net.n_used; j++)
+        if (inner->used[j] == tensor)
+            return;
+    in->bytes = 0;
+    in->producer = -1;
+    in->n_readers = 0;
+    in->input = true;
+    in->used = in->output = false;
+    inner->used[inner->net.n_used++] = tensor;
+}
+
+static void add_inside(struct inner *inner, int32_t k, int32_t h, int32_t w, bool last)
+{
+    struct net_tensor *out = &inner->net.tensors[inner->ops[k].out];
+    out->bytes = (int64_t)h * w * out->shape.c;
+    out->output = last;
+    out->producer = k;
+    out->readers = inner->readers[k];
+    out->n_readers = 0;
+    inner->used[inner->net.n_used++] = inner->ops[k].out;
+}
+
+/* False without memory; tensors are freed with free(). */
+static bool inner_net(const struct patches *p, const int32_t *h, const int32_t *w, struct inner *inner)
+{
+    inner->net = *p->net;
+    inner->net.tensors = malloc((size_t)p->net->n_tensors * sizeof *inner->net.tensors);
+    if (!inner->net.tensors)
+        return false;
+    memcpy(inner->net.tensors, p->net->tensors, (size_t)p->net->n_tensors * sizeof *inner->net.tensors);
+    inner->net.ops = inner->ops;
+    inner->net.n_ops = p->n;
+    inner->net.used = inner->used;
+    inner->net.n_used = 0;
+    for (int32_t k = 0; k < p->n; k++) {
+        inner->ops[k] = p->net->ops[p->ops[k]];
+        for (int32_t i = 0; i < inner->ops[k].n_in; i++) {
+            int32_t producer = p->net->tensors[inner->ops[k].in[i]].producer;
+            if (producer < 0 || place_of(p, producer) < 0)
+                add_outside(inner, inner->ops[k].in[i]);
+        }
+        add_inside(inner, k, h[k], w[k], k == p->n - 1);
+    }
+    for (int32_t j = 0; j < p->n; j++)
+        for (int32_t i = 0; i < inner->ops[j].n_in; i++) {
+            struct net_tensor *in = &inner->net.tensors[inner->ops[j].in[i]];
+            if (in->producer >= 0)
+                in->readers[in->n_readers++] = j;
+        }
+    return true;
+}
+
+/* How a patch is made with the least memory. The output counts as if the patch had its own. */
+static bool search_inner(const struct patches *p, const int32_t *h, const int32_t *w,
+                         struct search_result *result)
+{
+    struct inner inner;
     struct schedule_options options = {.axes = SCHEDULE_AXES_CHANNELS,
                                        .accumulator = p->options->accumulator};
+    *result = (struct search_result){.moves = NULL};
+    if (!inner_net(p, h, w, &inner))
+        return false;
+    bool good = search_run(&inner.net, &options, result);
+    free(inner.net.tensors);
+    return good;
+}
+
+static int64_t inner_bytes(const struct patches *p, const struct axis *h, const struct axis *w)
+{
     struct search_result result;
-    inner.tensors = malloc((size_t)inner.n_tensors * sizeof *inner.tensors);
-    if (!inner.tensors)
-        return -1;
-    memcpy(inner.tensors, p->net->tensors, (size_t)inner.n_tensors * sizeof *inner.tensors);
-    inner.ops = ops;
-    inner.n_ops = p->n;
-    inner.used = used;
-    inner.n_used = 0;
-    for (int32_t k = 0; k < p->n; k++) {
-        ops[k] = p->net->ops[p->ops[k]];
-        for (int32_t i = 0; i < ops[k].n_in; i++) {
-            struct net_tensor *in = &inner.tensors[ops[k].in[i]];
-            if (in->producer >= 0 && place_of(p, in->producer) >= 0 && in->used)
-                continue; /* made inside: set when its producer came */
-            bool known = false;
-            for (int32_t j = 0; j < inner.n_used; j++)
-                known |= used[j] == ops[k].in[i];
-            if (!known) {
-                in->bytes = 0;
-                in->producer = -1;
-                in->n_readers = 0;
-                in->input = true;
-                in->used = in->output = false;
-                used[inner.n_used++] = ops[k].in[i];
-            }
-        }
-        struct net_tensor *out = &inner.tensors[ops[k].out];
-        out->bytes = (int64_t)h->most[k] * w->most[k] * out->shape.c;
-        out->output = k == p->n - 1;
-        used[inner.n_used++] = ops[k].out;
-    }
-    for (int32_t k = 0; k < p->n; k++) {
-        struct net_tensor *out = &inner.tensors[ops[k].out];
-        out->producer = k;
-        out->readers = readers[k];
-        out->n_readers = 0;
-        for (int32_t j = 0; j < p->n; j++)
-            for (int32_t i = 0; i < ops[j].n_in; i++)
-                if (ops[j].in[i] == ops[k].out)
-                    readers[k][out->n_readers++] = j;
-    }
-    int64_t peak = search_run(&inner, &options, &result) ? result.peak_bytes : -1;
+    int64_t peak = search_inner(p, h->most, w->most, &result) ? result.peak_bytes : -1;
     free(result.moves);
-    free(inner.tensors);
     return peak;
+}
+
+bool patches_inner(const struct net *net, const done_word *done, const struct schedule_options *options,
+                   const struct move *move, struct search_result *result, int32_t *h, int32_t *w)
+{
+    struct patches p = {.net = net, .done = done, .options = options, .n = move->n_ops};
+    struct axis rows, columns;
+    if (p.n > PATCH_OPS_MAX)
+        return false;
+    memcpy(p.ops, move->ops, (size_t)p.n * sizeof *p.ops);
+    set_axis(&p, true, move->tile_h, &rows);
+    set_axis(&p, false, move->tile_w, &columns);
+    memcpy(h, rows.most, (size_t)p.n * sizeof *h);
+    memcpy(w, columns.most, (size_t)p.n * sizeof *w);
+    return search_inner(&p, h, w, result);
 }
 
 static void offer(struct patches *p, int32_t tile_h, int32_t tile_w, int64_t held, move_sink *sink,

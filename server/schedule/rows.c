@@ -19,7 +19,9 @@ struct value {
     int64_t num, den;   /* ticks a row, before scaling; 0: not known */
     int64_t per, phase;
     bool kept, read, sums;
-    bool overwritten; /* its one row lies where its only reader's row comes to lie */
+    bool overwritten;          /* its one row lies where its only reader's row comes to lie */
+    bool passing;              /* its one row is read only in the tick in which it is made */
+    int32_t first, last, ring; /* passing: operators between which its memory is taken */
 };
 
 struct segment {
@@ -218,6 +220,15 @@ static int32_t ring_rows(struct segment *s, const struct value *value, int64_t *
     return rows;
 }
 
+/* After ring_rows: every row is read in its own tick or never. */
+static bool is_passing(const struct segment *s, const struct value *value, const int64_t *last)
+{
+    bool passing = value->op >= 0;
+    for (int32_t y = 0; y < s->net->tensors[value->tensor].shape.h && passing; y++)
+        passing = last[y] == made_at(value, y);
+    return passing;
+}
+
 /* ---- memory ---- */
 
 static int32_t readers_in(const struct segment *s, int32_t tensor)
@@ -381,7 +392,41 @@ static int64_t count_executions(const struct segment *s)
     return sum;
 }
 
-/* Rings and sums. */
+/* Between which operators of a tick the memory of each passing row is taken: also by what it overwrites. */
+static void set_lives(struct segment *s)
+{
+    for (int32_t v = 0; v < s->n_values; v++) {
+        struct value *value = &s->values[v];
+        value->first = value->last = value->op;
+    }
+    for (int32_t k = 0; k < s->n; k++) {
+        const struct net_op *op = &s->net->ops[s->ops[k]];
+        struct value *out = value_of(s, op->out);
+        for (int32_t i = 0; i < op->n_in; i++) {
+            struct value *in = value_of(s, op->in[i]);
+            if (in)
+                in->last = k;
+            if (in && in->overwritten && in->first < out->first)
+                out->first = in->first;
+        }
+    }
+}
+
+/* The most that passing rows take at once. */
+static int64_t passing_bytes(const struct segment *s)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < s->n; k++) {
+        int64_t sum = 0;
+        for (int32_t v = 0; v < s->n_values; v++)
+            if (s->values[v].passing && s->values[v].first <= k && k <= s->values[v].last)
+                sum += row_bytes(&s->net->tensors[s->values[v].tensor]);
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* Rings, rows that pass, and sums. */
 static int64_t ring_bytes(struct segment *s, int64_t *memory)
 {
     int64_t sum = 0;
@@ -394,11 +439,14 @@ static int64_t ring_bytes(struct segment *s, int64_t *memory)
         }
         if (value->kept)
             continue;
-        int32_t rows = ring_rows(s, value, memory);
-        set_overwritten(s, value, rows == 1);
-        sum += value->overwritten ? 0 : rows * row_bytes(tensor);
+        value->ring = ring_rows(s, value, memory);
+        set_overwritten(s, value, value->ring == 1);
+        value->passing = value->ring == 1 && !value->overwritten && is_passing(s, value, memory);
+        value->ring = value->overwritten ? 0 : value->ring;
+        sum += value->passing ? 0 : value->ring * row_bytes(tensor);
     }
-    return sum;
+    set_lives(s);
+    return sum + passing_bytes(s);
 }
 
 static int64_t rows_of_dying(const struct dying *dying, int32_t n)
@@ -409,17 +457,23 @@ static int64_t rows_of_dying(const struct dying *dying, int32_t n)
     return rows;
 }
 
-static void fill_plan(struct segment *s, int64_t *memory, struct row_plan *plan)
+static void fill_plan(const struct segment *s, struct row_plan *plan)
 {
-    for (int32_t v = 0; plan && v <= s->n_values && v < ROW_PLAN_MAX; v++) {
+    for (int32_t v = 0; plan && v < s->n_values; v++) {
         const struct value *value = &s->values[v];
-        bool ring = v < s->n_values && !value->kept && !value->sums && !value->overwritten;
-        plan[v] = v == s->n_values ? (struct row_plan){.tensor = -1}
-                                   : (struct row_plan){value->tensor, ring ? ring_rows(s, value, memory) : 0,
-                                                       value->per,    value->phase,
-                                                       value->kept,   value->sums,
-                                                       value->op < 0};
+        plan[v] = (struct row_plan){.tensor = value->tensor,
+                                    .ring = value->ring,
+                                    .per = value->per,
+                                    .phase = value->phase,
+                                    .kept = value->kept,
+                                    .sums = value->sums,
+                                    .arrives = value->op < 0,
+                                    .passing = value->passing,
+                                    .first_op = value->first,
+                                    .last_op = value->last};
     }
+    if (plan)
+        plan[s->n_values] = (struct row_plan){.tensor = -1};
 }
 
 bool rows_plan(const struct net *net, const done_word *done, const struct schedule_options *options,
@@ -444,7 +498,7 @@ bool rows_plan(const struct net *net, const done_word *done, const struct schedu
     memcpy(move->ops, ops, (size_t)n * sizeof *ops);
     for (int32_t k = 0; k < again; k++)
         move->extra_macs += net->ops[ops[k]].macs;
-    fill_plan(&s, memory, plan);
+    fill_plan(&s, plan);
     free(memory);
     return true;
 }

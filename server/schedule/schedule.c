@@ -9,29 +9,92 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fill_step(const struct net *net, const struct schedule_options *options, const done_word *done,
-                      const struct move *move, int64_t limit, struct schedule_step *step)
+static void free_steps(struct schedule_step *steps, int32_t n)
 {
-    step->ops = calloc((size_t)move->n_ops, sizeof *step->ops);
-    step->live = calloc((size_t)net->n_used + 1, sizeof *step->live);
-    if (!step->ops || !step->live)
+    for (int32_t i = 0; steps && i < n; i++) {
+        free(steps[i].ops);
+        free(steps[i].live);
+        free(steps[i].rows);
+        free(steps[i].patch_h);
+        free(steps[i].patch_w);
+        free_steps(steps[i].inner, steps[i].n_inner);
+    }
+    free(steps);
+}
+
+static bool fill_rows(const struct net *net, const struct schedule_options *options, const done_word *done,
+                      const struct move *move, struct schedule_step *step)
+{
+    struct move same;
+    step->rows = calloc(ROW_PLAN_MAX, sizeof *step->rows);
+    if (!step->rows || !rows_plan(net, done, options, move->ops, move->n_ops, move->again, &same, step->rows))
         return false;
-    int64_t k = search_channels(move, limit), live = net_live(net, done, options->streamed);
+    while (step->rows[step->n_rows].tensor >= 0)
+        step->n_rows++;
+    return true;
+}
+
+/* What a move says by itself; `names` turns its operators into the graph's. */
+static bool fill_ops(const struct move *move, const int32_t *names, int64_t limit, struct schedule_step *step)
+{
+    int64_t k = search_channels(move, limit);
+    step->ops = calloc((size_t)move->n_ops, sizeof *step->ops);
+    for (int32_t i = 0; step->ops && i < move->n_ops; i++)
+        step->ops[i] = names[move->ops[i]];
     step->mode = move->mode;
     step->n_ops = move->n_ops;
-    for (int32_t i = 0; i < move->n_ops; i++)
-        step->ops[i] = net->ops[move->ops[i]].graph_op;
     step->k = (int32_t)k;
     step->tile_h = move->tile_h;
     step->tile_w = move->tile_w;
     step->again = move->again;
     step->extra_macs = move->extra_macs;
     step->peak_bytes = move->fixed_bytes + move->part_bytes * (k > 0 ? k : 1);
+    return step->ops != NULL;
+}
+
+static bool fill_inner(const struct net *net, const struct schedule_options *options, const done_word *done,
+                       const struct move *move, int64_t limit, struct schedule_step *step)
+{
+    struct search_result result;
+    step->patch_h = calloc((size_t)move->n_ops, sizeof *step->patch_h);
+    step->patch_w = calloc((size_t)move->n_ops, sizeof *step->patch_w);
+    bool good = step->patch_h && step->patch_w &&
+                patches_inner(net, done, options, move, &result, step->patch_h, step->patch_w);
+    if (step->patch_h && step->patch_w) {
+        step->inner = good ? calloc((size_t)result.n_moves + 1, sizeof *step->inner) : NULL;
+        good = good && step->inner;
+        int64_t most = 0, room = limit - (move->fixed_bytes - result.peak_bytes);
+        for (int32_t i = 0; good && i < result.n_moves; i++) {
+            struct schedule_step *inner = &step->inner[step->n_inner++];
+            good = fill_ops(&result.moves[i], step->ops, room, inner);
+            most = inner->peak_bytes > most ? inner->peak_bytes : most;
+        }
+        step->peak_bytes += most - result.peak_bytes;
+        free(result.moves);
+    }
+    return good;
+}
+
+static bool fill_step(const struct net *net, const struct schedule_options *options, const done_word *done,
+                      const struct move *move, int64_t limit, struct schedule_step *step)
+{
+    int32_t *names = calloc((size_t)net->n_ops + 1, sizeof *names);
+    for (int32_t o = 0; names && o < net->n_ops; o++)
+        names[o] = net->ops[o].graph_op;
+    bool good = names && fill_ops(move, names, limit, step);
+    free(names);
+    if (good && move->mode == SCHEDULE_ROWS)
+        good = fill_rows(net, options, done, move, step);
+    if (good && move->mode == SCHEDULE_PATCHES)
+        good = fill_inner(net, options, done, move, limit, step);
+    step->live = calloc((size_t)net->n_used + 1, sizeof *step->live);
+    if (!good || !step->live)
+        return false;
     for (int32_t i = 0; i < net->n_used; i++)
         if (net->tensors[net->used[i]].storage == net->used[i] &&
             net_is_live(net, done, net->used[i], options->streamed))
             step->live[step->n_live++] = net->used[i];
-    step->inner_bytes = step->peak_bytes - live;
+    step->inner_bytes = step->peak_bytes - net_live(net, done, options->streamed);
     return true;
 }
 
@@ -121,11 +184,7 @@ struct schedule *schedule_make(const struct graph *graph, const struct schedule_
 
 void schedule_free(struct schedule *schedule)
 {
-    for (int32_t i = 0; schedule && i < schedule->n_steps; i++) {
-        free(schedule->steps[i].ops);
-        free(schedule->steps[i].live);
-    }
     if (schedule)
-        free(schedule->steps);
+        free_steps(schedule->steps, schedule->n_steps);
     free(schedule);
 }

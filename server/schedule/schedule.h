@@ -29,6 +29,19 @@ struct schedule_options {
     int64_t ram;         /* 0: the least memory; else the fastest schedule of at most so many bytes */
 };
 
+/* ROWS: when a tensor gets its rows, and how many are held. Row r comes at tick phase + per * r; within a
+ * tick the step's operators run in their order. */
+struct row_plan {
+    int32_t tensor; /* of the graph */
+    int32_t ring;   /* rows held; 0 of a tensor that is kept whole, of sums (4 bytes an element), and of one
+                       whose   row lies where its only reader writes its own */
+    int64_t per, phase;
+    bool kept, sums, arrives; /* arrives: an input that comes row by row */
+    bool passing; /* ring 1: the row lives only within its tick, from its operator to the last that reads it;
+                     rows that pass at different operators may share memory, and are counted so */
+    int32_t first_op, last_op; /* passing: places in the step's ops between which the memory is taken */
+};
+
 struct schedule_step {
     enum schedule_mode mode;
     int32_t *ops; /* indices in the graph, in the order of one iteration */
@@ -40,7 +53,16 @@ struct schedule_step {
     int64_t peak_bytes, extra_macs;
     int32_t *live; /* tensors of the graph that count whole at this step */
     int32_t n_live;
-    int64_t inner_bytes; /* what the step holds besides: rings, accumulators beyond their tensor, parts */
+    int64_t inner_bytes;   /* what the step holds besides: rings, accumulators beyond their tensor, parts */
+    struct row_plan *rows; /* ROWS: of every tensor that comes into being; else NULL */
+    int32_t n_rows;
+    /* PATCHES: how a patch is made: FULL, CHANNELS or ROWS over tensors of patch_h x patch_w; else NULL.
+     * Their ops are of the graph, their live is empty, and peak_bytes is what a patch takes beside what lies
+     * outside. */
+    struct schedule_step *inner;
+    int32_t n_inner;
+    int32_t *patch_h,
+        *patch_w; /* PATCHES: the most rows and columns that a patch needs of each op's output */
 };
 
 struct schedule {

@@ -19,4 +19,9 @@ bool search_run(const struct net *net, const struct schedule_options *options, s
  * 0 of a move that is no loop over channels. */
 int64_t search_channels(const struct move *move, int64_t limit);
 
+/* patches.c: how a patch of the move is made; moves' ops are places in move->ops. h, w: the most rows and
+ * columns of each op's output within a patch. result->moves is the caller's, also after false. */
+bool patches_inner(const struct net *net, const done_word *done, const struct schedule_options *options,
+                   const struct move *move, struct search_result *result, int32_t *h, int32_t *w);
+
 #endif

@@ -481,7 +481,16 @@ static bool read_from(const struct walker *w, int32_t tensor, int32_t y, int64_t
     return false;
 }
 
-static void check_present(const struct walker *w, const struct net_op *op, int32_t row, const int32_t *made)
+static int32_t place_of(const struct walker *w, int32_t tensor)
+{
+    int32_t k = 0;
+    while (w->net->ops[w->ops[k]].out != tensor)
+        k++;
+    return k;
+}
+
+static void check_present(const struct walker *w, const struct net_op *op, int32_t row, int64_t tick,
+                          const int32_t *made)
 {
     for (int32_t i = 0; i < op->n_in; i++) {
         const struct row_plan *in = planned(w, op->in[i]);
@@ -492,6 +501,9 @@ static void check_present(const struct walker *w, const struct net_op *op, int32
         assert_true(r1 <= made[op->in[i]]); /* it was made */
         if (!in->kept)
             assert_true(r0 >= made[op->in[i]] - (in->ring ? in->ring : 1)); /* and is still in the ring */
+        if (in->passing)
+            assert_true(row_due(w, place_of(w, op->in[i]), tick) == r0 &&
+                        r1 == r0 + 1); /* made in this tick */
     }
 }
 
@@ -508,7 +520,7 @@ static void check_segment(const struct net *net, const done_word *done, const in
         int64_t h = net->tensors[plan[v].tensor].shape.h, bytes = net->tensors[plan[v].tensor].bytes;
         int64_t last = plan[v].phase + plan[v].per * h;
         end = last > end ? last : end;
-        fixed += plan[v].sums ? 4 * bytes : plan[v].kept ? 0 : bytes / h * plan[v].ring;
+        fixed += plan[v].sums ? 4 * bytes : plan[v].kept || plan[v].passing ? 0 : bytes / h * plan[v].ring;
     }
     for (int32_t k = 0; k < net->n_used; k++)
         end += net->tensors[net->used[k]].shape.h;
@@ -518,10 +530,13 @@ static void check_segment(const struct net *net, const done_word *done, const in
             int32_t row = row_due(&w, k, tick);
             if (row < 0)
                 continue;
-            check_present(&w, op, row, made);
+            check_present(&w, op, row, tick, made);
             assert_true(op->row_sums || made[op->out] == row);
             made[op->out] = row + 1;
             int64_t now = fixed;
+            for (int32_t v = 0; plan[v].tensor >= 0; v++)
+                if (plan[v].passing && plan[v].first_op <= k && k <= plan[v].last_op)
+                    now += net->tensors[plan[v].tensor].bytes / net->tensors[plan[v].tensor].shape.h;
             for (int32_t j = 0; j < net->n_used; j++) {
                 int32_t t = net->used[j];
                 const struct row_plan *of = planned(&w, t);
