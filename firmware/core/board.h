@@ -219,6 +219,7 @@ struct board {
     struct board_run current, waiting;
     uint32_t last_run, ended; /* highest inference asked for; highest that ended */
     struct vm vm;
+    struct vm_tables tables;
     bool blocked; /* the walker waits */
     struct board_queue posts, sends;
     uint64_t run_us, mark_us;  /* when the run began; up to when time is booked */

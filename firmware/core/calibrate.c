@@ -126,7 +126,7 @@ int board_calibrate(struct board *board)
     for (int i = 0; status == STATUS_OK && i < TIMES; i++) {
         struct vm vm;
         uint64_t start = board_now(board);
-        vm_start(&vm, &fragment, (struct vm_memory){board->config.arena, 2 * MAP, NULL},
+        vm_start(&vm, &fragment, (struct vm_memory){board->config.arena, 2 * MAP, NULL, &board->tables},
                  (struct vm_io){NULL, no_transfer, no_transfer, nothing_to_wait_for});
         do
             status = vm_step(&vm);

@@ -273,7 +273,8 @@ static bool step_loading(struct board *board)
         fail(board, status, WIRE_NO_LAYER);
     if (status != 1)
         return true;
-    struct vm_memory memory = {board->config.arena, board->config.arena_bytes, board->config.resident};
+    struct vm_memory memory = {board->config.arena, board->config.arena_bytes, board->config.resident,
+                               &board->tables};
     vm_start(&board->vm, &board->loaded, memory, (struct vm_io){board, io_post, io_send, io_wait});
     board->run_state = BOARD_RUN_WALKING;
     board->blocked = false;

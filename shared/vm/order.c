@@ -24,7 +24,8 @@ static struct vm_lane *lane_of(struct vm_order *order, const struct fragment_tra
     if (order->peers == VM_PEERS_MAX)
         return NULL;
     order->peer[order->peers].party = party;
-    order->peer[order->peers].lane[RECEIVED] = order->peer[order->peers].lane[SENT] = (struct vm_lane){-1, 0};
+    order->peer[order->peers].lane[RECEIVED] = order->peer[order->peers].lane[SENT] =
+        (struct vm_lane){FRAGMENT_NONE, 0};
     return &order->peer[order->peers++].lane[sent ? SENT : RECEIVED];
 }
 
@@ -32,9 +33,9 @@ static bool is_done(struct vm_order *order, uint32_t index)
 {
     const struct fragment_transfer *t = &order->fragment->transfers[index];
     const struct vm_lane *lane = lane_of(order, t);
-    if (!lane || (int64_t)index > lane->transfer)
+    if (!lane || lane->transfer == FRAGMENT_NONE || index > lane->transfer)
         return false;
-    return (int64_t)index < lane->transfer || lane->row == t->h1;
+    return index < lane->transfer || lane->row == t->h1;
 }
 
 /* In its LOOPs there is no WAIT and at most one RECV: another would wait for something behind rows not yet
@@ -67,14 +68,14 @@ static const char *loop_fault(const struct fragment *f, const struct fragment_co
 static const char *begin(struct vm_lane *lane, const struct vm_order *order, const struct fragment_code *code)
 {
     const struct fragment_transfer *t = &order->fragment->transfers[code->arg];
-    if (lane->transfer >= 0) {
+    if (lane->transfer != FRAGMENT_NONE) {
         const struct fragment_transfer *last = &order->fragment->transfers[lane->transfer];
         if (lane->row != last->h1)
             return "begins before the transfer ahead of it is complete";
         if (t->rank < last->rank || (t->rank == last->rank && t->id <= last->id))
             return "transfers out of order";
     }
-    *lane = (struct vm_lane){(int32_t)code->arg, t->h0};
+    *lane = (struct vm_lane){(uint16_t)code->arg, t->h0};
     return NULL;
 }
 
@@ -87,7 +88,7 @@ const char *vm_order_part(struct vm_order *order, const struct fragment_code *co
     if (box->w0 != t->w0 || box->w1 != t->w1 || box->c0 != t->c0 || box->c1 != t->c1 || box->h1 > t->h1)
         return "not the transfer's box";
     const char *fault = NULL;
-    if (lane->transfer != (int32_t)code->arg)
+    if (lane->transfer != code->arg)
         fault = begin(lane, order, code);
     if (!fault && lane->row != box->h0)
         fault = "rows out of order, or twice";
@@ -98,7 +99,7 @@ const char *vm_order_part(struct vm_order *order, const struct fragment_code *co
         fault = loop_fault(order->fragment, code);
     if (fault)
         return fault;
-    lane->row = box->h1;
+    lane->row = (uint16_t)box->h1;
     order->done += lane->row == t->h1;
     while (order->lowest < order->fragment->n_transfers && is_done(order, order->lowest))
         order->lowest++;

@@ -99,9 +99,10 @@ void vm_advance(struct vm *vm);
 /* ---- order.c: the order of transfers and the rule of posting ---- */
 
 enum { VM_PEERS_MAX = 64 };
-/* One direction of a link: the transfer begun last (-1: none) and its next row. */
+/* One direction of a link: the transfer begun last (FRAGMENT_NONE: none) and its next row. Small: 64 peers
+ * lie on a board's stack. */
 struct vm_lane {
-    int32_t transfer, row;
+    uint16_t transfer, row;
 };
 struct vm_order {
     const struct fragment *fragment;

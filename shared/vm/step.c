@@ -8,10 +8,7 @@
 
 enum { SKIP_BUDGET = 256 }; /* LOOP, END and skipped instructions in one step */
 
-struct tables {
-    void *in[2][NN_ROWS_MAX];
-    void *out[NN_ROWS_MAX];
-};
+_Static_assert((int)VM_TABLE_ROWS == (int)NN_ROWS_MAX, "a row table holds what a kernel may get");
 
 static struct nn_in input(const struct fragment *f, const struct vm_operand *operand, void *const *rows)
 {
@@ -119,23 +116,25 @@ static const char *next_call(const struct vm *vm, struct vm_act *act, int32_t *e
 
 static int step_kernel(struct vm *vm, const struct vm_act *whole)
 {
-    struct tables tables;
+    struct vm_tables *tables = vm->memory.tables;
     struct vm_operand operands[3];
     struct vm_act part = *whole, *act = &part;
     int32_t end, channel;
+    if (tables == NULL)
+        return STATUS_INVALID_ARGUMENT;
     if (next_call(vm, act, &end, &channel, operands))
         return STATUS_FRAGMENT_BOUNDS;
     struct nn_in in[2] = {{0}, {0}};
     for (int i = 0; i < 2; i++) {
         if (operands[i].view == FRAGMENT_NONE)
             continue;
-        if (vm_view_rows(vm, &operands[i], tables.in[i]))
+        if (vm_view_rows(vm, &operands[i], tables->in[i]))
             return STATUS_FRAGMENT_BOUNDS;
-        in[i] = input(vm->fragment, &operands[i], tables.in[i]);
+        in[i] = input(vm->fragment, &operands[i], tables->in[i]);
     }
-    if (vm_view_rows(vm, &operands[VM_OUT], tables.out))
+    if (vm_view_rows(vm, &operands[VM_OUT], tables->out))
         return STATUS_FRAGMENT_BOUNDS;
-    struct nn_out out = output(vm->fragment, &operands[VM_OUT], tables.out);
+    struct nn_out out = output(vm->fragment, &operands[VM_OUT], tables->out);
     call_kernel(vm, act, in, operands, &out);
     vm->channel = channel;
     vm->row = end;

@@ -47,10 +47,19 @@ struct vm_io {
     int (*wait)(void *context, uint32_t rank);
 };
 
+/* Row pointers of the kernel call at hand: nothing outlives a step, so one serves any number of runs of a
+ * thread. Too large for a board's stack. */
+enum { VM_TABLE_ROWS = 256 };
+struct vm_tables {
+    void *in[2][VM_TABLE_ROWS];
+    void *out[VM_TABLE_ROWS];
+};
+
 struct vm_memory {
     uint8_t *arena; /* aligned to 16 */
     uint32_t arena_bytes;
-    const uint8_t *resident; /* resident weights, or NULL */
+    const uint8_t *resident;  /* resident weights, or NULL */
+    struct vm_tables *tables; /* for vm_step */
 };
 
 struct vm_loop {

@@ -48,10 +48,11 @@ static int on_wait(void *context, uint32_t rank)
 static int run(const struct fragment *fragment)
 {
     struct vm vm;
+    static struct vm_tables tables;
     uint32_t arena = fragment->header->arena_bytes;
     uint8_t *memory = calloc(1, arena > 0 ? arena : 1);
     assert(memory);
-    vm_start(&vm, fragment, (struct vm_memory){memory, arena, NULL},
+    vm_start(&vm, fragment, (struct vm_memory){memory, arena, NULL, &tables},
              (struct vm_io){NULL, on_post, on_send, on_wait});
     int status = VM_RAN;
     for (int steps = 0; status == VM_RAN && steps < STEPS_MAX; steps++)

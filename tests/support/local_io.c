@@ -206,7 +206,7 @@ void local_party_start(struct local_party *party, struct local_hub *hub, const s
     for (uint32_t i = 0; i < arena; i++)
         at[i] = (uint8_t)prng_next(&hub->prng);
     local_io_start(&party->io, hub, fragment);
-    vm_start(&party->vm, fragment, (struct vm_memory){at, arena, party->resident},
+    vm_start(&party->vm, fragment, (struct vm_memory){at, arena, party->resident, &party->tables},
              local_io_functions(&party->io));
     party->status = VM_RAN;
 }

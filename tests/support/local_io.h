@@ -60,6 +60,7 @@ struct local_party {
     const uint8_t *resident;
     struct local_io io;
     struct vm vm;
+    struct vm_tables tables;
     uint8_t *block;
     int status; /* the last step's */
 };

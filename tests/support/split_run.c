@@ -19,6 +19,7 @@ struct worker {
     uint16_t party;
     struct fragment fragment;
     struct vm vm;
+    struct vm_tables tables;
     uint8_t *arena, *resident;
     bool done;
 };
@@ -129,7 +130,8 @@ static int open_worker(struct split *split, int32_t b, const struct emit_fragmen
             memcpy(worker->resident + slice->resident_offset, worker->fragment.weights + slice->offset,
                    slice->total_bytes);
     }
-    struct vm_memory memory = {worker->arena, worker->fragment.header->arena_bytes, worker->resident};
+    struct vm_memory memory = {worker->arena, worker->fragment.header->arena_bytes, worker->resident,
+                               &worker->tables};
     vm_start(&worker->vm, &worker->fragment, memory, (struct vm_io){worker, begin, begin, waited});
     return 0;
 }
