@@ -48,10 +48,11 @@ struct flash_store {
 int flash_store_open(struct flash_store *store, const struct board_flash *flash,
                      const struct flash_store_place *place);
 /* The functions that the board wants; valid as long as the store is. Beyond what board.h says:
- * begin is short: blocks are erased one at a time, when `write` comes to them; so no call takes longer than
- * one erase and a page, but for commit, which hashes the image (flash's `poll` is called in between). An
- * image whose flash fails is dropped with STATUS_IO_FAILED and the block is not used again. After a reset a
- * broken push goes on at the last 64 KiB border. */
+ * begin is short: blocks are erased one at a time, when `write` comes to them, so a call takes one erase and
+ * a page or two; now and then, when half the log is full, that half's blocks too; and commit hashes the
+ * image. The flash's `poll` is called in between. begin of an image that is held drops it first. An image
+ * whose flash fails is dropped with STATUS_IO_FAILED, and the block is not used again. After a reset a broken
+ * push goes on at the last 64 KiB border. STATUS_FLASH_FULL also when there is room, but in pieces. */
 struct board_store flash_store_functions(struct flash_store *store);
 
 #endif
