@@ -69,7 +69,7 @@ static void add_board(struct app *app, json_t *items, const json_t *board)
                    strcmp(link, "stale") == 0 ? "silent" : link, *text_of(board, "reason") ? ": " : "",
                    text_of(board, "reason"));
     add(items, "error", &(struct subject){"board", board, "name", "since_at"}, text,
-        "check its power and network, or replan the deployment without it");
+        "check its power and network, replace it by another board, or replan the deployment without it");
 }
 
 static void add_boards(struct app *app, sqlite3 *db, json_t *items)

@@ -136,9 +136,10 @@ static int act(struct app *app, const char *id, const char *name, const char *ac
         return fleet_drain(app->fleet, id, false, actor, error);
     if (strcmp(name, "identify") == 0 || strcmp(name, "reboot") == 0)
         return fleet_do(app->fleet, id, name, error);
-    return error_set(error, STATUS_NOT_FOUND,
-                     "a board knows accept, revoke, probe, drain, undrain, identify and reboot, not '%.40s'",
-                     name);
+    return error_set(
+        error, STATUS_NOT_FOUND,
+        "a board knows accept, revoke, probe, drain, undrain, replace, identify and reboot, not '%.40s'",
+        name);
 }
 
 int api_board_act(struct http_exchange *x)
@@ -154,6 +155,31 @@ int api_board_act(struct http_exchange *x)
         return http_fail(x, &error);
     }
     return show(x, id);
+}
+
+/* Another board takes the place of this one; the answer is that board, by its new name. */
+int api_board_replace(struct http_exchange *x)
+{
+    struct app *app = api_app(x);
+    const struct http_request *request = http_request(x);
+    struct error error;
+    error_clear(&error);
+    char old[FLEET_ID_BYTES], by[FLEET_ID_BYTES];
+    const char *named = NULL;
+    if (api_check_keys(x, request->json, "by") < 0 || !api_text(x, request->json, "by", &named) ||
+        !resolve(x, old))
+        return 0;
+    if (!named)
+        return http_fail_status(x, STATUS_INVALID_ARGUMENT,
+                                "'by' is missing: the board that takes the place");
+    sqlite3 *db = api_reader(x);
+    if (!db)
+        return 0;
+    int status = fleet_resolve(app->fleet, db, named, by, &error);
+    api_done(x, db);
+    if (status >= 0)
+        status = deploy_replace_board(app->deploy, old, by, request->actor, &error);
+    return status < 0 ? http_fail(x, &error) : show(x, by);
 }
 
 int api_board_log(struct http_exchange *x)

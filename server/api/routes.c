@@ -71,6 +71,8 @@ static const struct http_route routes[] = {
     READ("/api/v1/boards/{id}/log", HTTP_INLINE, api_board_log, "list", "what the board said"),
     READ("/api/v1/boards/{id}/states", HTTP_INLINE, api_board_states, "list",
          "the time line of a board's link, newest first"),
+    WRITE("POST", "/api/v1/boards/{id}/replace", OPERATOR, HTTP_BODY_JSON, JSON_BYTES, api_board_replace,
+          "board_replace", "board", "{\"by\": a board}: it takes the name, the place and the parts of this one"),
     WRITE("POST", "/api/v1/boards/{id}/{act}", OPERATOR, HTTP_BODY_NONE, 0, api_board_act, NULL, "board",
           "accept, revoke, probe, drain, undrain, identify, reboot"),
 

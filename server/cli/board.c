@@ -38,18 +38,19 @@ static int list(struct client *client)
     return fflush(stdout) ? CLI_REFUSED : CLI_DONE;
 }
 
-/* show, forget, rename, or an act of the API. */
-static int one(struct client *client, const char *act, const char *board, const char *name)
+/* show, forget, rename (`word`: the name), replace (`word`: by which board), or an act of the API. */
+static int one(struct client *client, const char *act, const char *board, const char *word)
 {
+    bool rename = strcmp(act, "rename") == 0;
     char *encoded = client_encode(board), path[1024];
     json_t *answer, *body = NULL;
     const char *method = "POST", *slash = "/", *tail = act;
-    if (strcmp(act, "show") == 0 || strcmp(act, "forget") == 0 || name) {
-        method = name ? "PATCH" : strcmp(act, "show") == 0 ? "GET" : "DELETE";
+    if (strcmp(act, "show") == 0 || strcmp(act, "forget") == 0 || rename) {
+        method = rename ? "PATCH" : strcmp(act, "show") == 0 ? "GET" : "DELETE";
         slash = tail = "";
     }
-    if (name)
-        body = json_pack("{s:s}", "name", name);
+    if (word)
+        body = json_pack("{s:s}", rename ? "name" : "by", word);
     (void)snprintf(path, sizeof path, "/api/v1/boards/%.700s%s%s", encoded ? encoded : "", slash, tail);
     free(encoded);
     int code = client_json(client, method, path, body, 0, &answer);
@@ -67,8 +68,8 @@ static int one(struct client *client, const char *act, const char *board, const 
 
 int cli_board(const struct cli_command *self, int argc, char **argv)
 {
-    static const char *const acts[] = {"show",    "accept",   "revoke", "probe",  "drain",
-                                       "undrain", "identify", "reboot", "forget", "rename"};
+    static const char *const acts[] = {"show",     "accept", "revoke", "probe",  "drain",  "undrain",
+                                       "identify", "reboot", "forget", "rename", "replace"};
     const char *words[3] = {"list"}, *url = NULL;
     bool json = false;
     const struct cli_option options[] = {
@@ -86,11 +87,14 @@ int cli_board(const struct cli_command *self, int argc, char **argv)
     if (strcmp(words[0], "list") == 0)
         return n > 1 ? cli_wrong_usage(self, "list takes no board") : list(&client);
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
-        bool rename = strcmp(acts[i], "rename") == 0;
+        bool rename = strcmp(acts[i], "rename") == 0, replace = strcmp(acts[i], "replace") == 0;
         if (strcmp(words[0], acts[i]) == 0)
-            return n == (rename ? 3 : 2)
-                       ? one(&client, acts[i], words[1], rename ? words[2] : NULL)
-                       : cli_wrong_usage(self, "%s takes a board%s", acts[i], rename ? " and a name" : "");
+            return n == (rename || replace ? 3 : 2)
+                       ? one(&client, acts[i], words[1], rename || replace ? words[2] : NULL)
+                       : cli_wrong_usage(self, "%s takes a board%s", acts[i],
+                                         rename    ? " and a name"
+                                         : replace ? " and the board that takes its place"
+                                                   : "");
     }
     return cli_wrong_usage(self, "there is no '%s'", words[0]);
 }

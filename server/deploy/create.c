@@ -241,7 +241,21 @@ static int act_promote(struct deploy *deploy, struct deployment *d, struct act *
     return status;
 }
 
-/* Brings the model's last retired deployment back: its boards mostly still hold their parts. */
+/* Whether a board's flash cannot hold its part beside what living deployments have on it. */
+static bool lacks_room(struct deploy *deploy, sqlite3 *db, const struct deployment *d)
+{
+    bool lacks = false;
+    for (int32_t i = 0; i < d->n_parts; i++) {
+        const struct part *part = &d->parts[i];
+        int64_t used = 0, flash = fleet_flash_bytes(deploy->fleet, part->board);
+        if (part->used && flash && deploy_flash_in_use(db, part->board, d->id, "", &used, NULL) >= 0)
+            lacks = lacks || used + part->bytes > flash;
+    }
+    return lacks;
+}
+
+/* Brings the model's last retired deployment back: its boards mostly still hold their parts. Where the flash
+ * cannot hold both, the present one goes first. */
 static int act_rollback(struct deploy *deploy, struct deployment *d, struct act *act)
 {
     json_t *row = NULL;
@@ -266,6 +280,7 @@ static int act_rollback(struct deploy *deploy, struct deployment *d, struct act 
         former->promoted = true;
         status = deploy_load_generation(deploy, db, former, act->error);
     }
+    bool lacks = former && status >= 0 && lacks_room(deploy, db, former);
     json_decref(row);
     store_reader_done(deploy->store, db);
     if (!former || status < 0) {
@@ -277,6 +292,8 @@ static int act_rollback(struct deploy *deploy, struct deployment *d, struct act 
     former->next = deploy->deployments;
     deploy->deployments = former;
     status = deploy_set_state(deploy, former, DEPLOY_PUSHING, "rolled back to", NULL);
+    if (status >= 0 && lacks)
+        status = end(deploy, d, DEPLOY_RETIRED, "the deployment that it is rolled back to needs its flash");
     if (status >= 0)
         deploy_push(deploy, former);
     return status;

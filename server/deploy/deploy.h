@@ -52,6 +52,13 @@ bool deploy_uses_board(struct deploy *deploy, const char *board); /* [any] */
 /* Plans every deployment that uses a board anew (the board is drained first). How many, or negative. [worker]
  */
 int deploy_leave_board(struct deploy *deploy, const char *board);
+/* Board `by` takes the place of board `old` (ids): its name, location, tags and its part of every deployment,
+ * as the next generation with the same fragments; what runs is pushed to it and verified, what is paused
+ * stays so. `old` is drained. How many deployments, or STATUS_INVALID_ARGUMENT (the same board),
+ * STATUS_CONFLICT (not accepted, a part of the same deployment already, a deployment in progress),
+ * STATUS_OFFLINE, STATUS_DOES_NOT_FIT with its shortfall. [worker] */
+int deploy_replace_board(struct deploy *deploy, const char *old, const char *by, const char *actor,
+                         struct error *error);
 /* The whole plan of the current generation. [any] */
 json_t *deploy_plan_json(struct deploy *deploy, sqlite3 *db, const char *id, struct error *error);
 /* A version of a model by any unique prefix from 12 characters, "latest" or "active": its whole hash.

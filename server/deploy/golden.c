@@ -81,6 +81,7 @@ static void golden_failed(struct deploy *deploy, struct deployment *deployment, 
 
 void deploy_retire_former(struct deploy *deploy, const struct deployment *active)
 {
+    bool retired = false;
     for (struct deployment *d = deploy->deployments, *next; d; d = next) {
         next = d->next;
         if (d == active || strcmp(d->model, active->model) != 0 || deploy_in_progress(d->state) ||
@@ -90,7 +91,10 @@ void deploy_retire_former(struct deploy *deploy, const struct deployment *active
         (void)snprintf(reason, sizeof reason, "replaced by %s", active->id);
         (void)deploy_set_state(deploy, d, DEPLOY_RETIRED, reason, NULL);
         deploy_let_go(deploy, d); /* whoever asked it just before the change gets an answer */
+        retired = true;
     }
+    if (retired)
+        deploy_publish(deploy, active->id); /* it has a former one now */
 }
 
 static void golden_done(struct deploy *deploy, void *context)

@@ -162,6 +162,9 @@ int deploy_start_planning(struct deploy *deploy, struct deployment *deployment);
 /* Boards of a request, flash less what other deployments hold. */
 int deploy_boards(struct deploy *deploy, sqlite3 *db, const json_t *request, const char *self,
                   struct plan_board **boards, int32_t *n, struct error *error);
+/* Flash that living deployments hold on a board, but those of id `self` and of model `replaced_model`. */
+int deploy_flash_in_use(sqlite3 *db, const char *board, const char *self, const char *replaced_model,
+                        int64_t *bytes, struct error *error);
 int deploy_options(const json_t *request, struct plan_options *options, struct error *error);
 /* Loads the current generation of a deployment from the store. */
 int deploy_load_generation(struct deploy *deploy, sqlite3 *db, struct deployment *deployment,

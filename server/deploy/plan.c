@@ -26,8 +26,7 @@ struct graph *deploy_load_graph(sqlite3 *db, const char *version, struct error *
     return graph;
 }
 
-/* Flash that other deployments hold on a board. */
-static int flash_in_use(sqlite3 *db, const char *board, const char *self, const char *replaced_model,
+int deploy_flash_in_use(sqlite3 *db, const char *board, const char *self, const char *replaced_model,
                         int64_t *bytes, struct error *error)
 {
     return db_int(
@@ -51,7 +50,7 @@ int deploy_boards(struct deploy *deploy, sqlite3 *db, const json_t *request, con
     const char *model = replace ? json_string_value(json_object_get(request, "model")) : "";
     for (int32_t i = 0; i < *n && status >= 0; i++) {
         int64_t used = 0;
-        status = flash_in_use(db, (*boards)[i].id, self, model, &used, error);
+        status = deploy_flash_in_use(db, (*boards)[i].id, self, model, &used, error);
         (*boards)[i].flash_bytes = used < (*boards)[i].flash_bytes ? (*boards)[i].flash_bytes - used : 0;
     }
     if (status < 0) {

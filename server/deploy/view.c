@@ -65,6 +65,19 @@ static void add_plan(sqlite3 *db, json_t *json, const char *id, int64_t generati
     json_decref(rows);
 }
 
+/* The deployment that a rollback would bring back; null: there is none. As act_rollback() looks for it. */
+static void add_former(sqlite3 *db, json_t *json, const char *id)
+{
+    char *former = NULL;
+    (void)db_text(
+        db, NULL, &former,
+        "SELECT id FROM deployment WHERE model = ? AND state = 'retired' AND generation > 0 AND id <> ? "
+        "ORDER BY ended_at DESC LIMIT 1",
+        "ss", json_string_value(json_object_get(json, "model")), id);
+    json_object_set_new(json, "former", former ? json_string(former) : json_null());
+    free(former);
+}
+
 json_t *deploy_json(struct deploy *deploy, sqlite3 *db, const char *id, struct error *error)
 {
     char sql[512];
@@ -92,6 +105,7 @@ json_t *deploy_json(struct deploy *deploy, sqlite3 *db, const char *id, struct e
     json_object_set_new(json, "boards", parts ? parts : json_array());
     json_object_set_new(json, "events", events ? events : json_array());
     add_plan(db, json, id, generation);
+    add_former(db, json, id);
     return json;
 }
 

@@ -22,18 +22,29 @@ int64_t fleet_arena_bytes(struct fleet *fleet, const char *board)
     return bytes;
 }
 
-/* A board in a profile's fields. What was not measured stays the profile's; link and latency come from the
- * probes. */
-static void fill(const struct member *member, struct plan_board *board)
+/* Images begin on erase blocks, so one may take almost a block more than its size. */
+static int64_t usable_flash(const struct wire_hello *hello)
+{
+    return hello->flash_bytes > hello->flash_erase_bytes ? hello->flash_bytes - hello->flash_erase_bytes : 0;
+}
+
+int64_t fleet_flash_bytes(struct fleet *fleet, const char *board)
+{
+    pthread_mutex_lock(&fleet->mutex);
+    const struct member *member = member_find(fleet, board);
+    int64_t bytes = member && member->has_hello ? usable_flash(&member->hello) : 0;
+    pthread_mutex_unlock(&fleet->mutex);
+    return bytes;
+}
+
+void fleet_fill_board(const struct member *member, struct plan_board *board)
 {
     *board = *plan_profile("teensy41-good");
     (void)snprintf(board->id, sizeof board->id, "%s", member->id);
     (void)snprintf(board->name, sizeof board->name, "%s", member->name);
     board->arena_bytes = region_bytes(&member->hello, "arena");
     board->weight_ram_bytes = region_bytes(&member->hello, "weights");
-    /* images begin on erase blocks, so one may take almost a block more than its size */
-    uint32_t block = member->hello.flash_erase_bytes, flash = member->hello.flash_bytes;
-    board->flash_bytes = flash > block ? flash - block : 0;
+    board->flash_bytes = usable_flash(&member->hello);
     if (member->hello.clock_hz)
         board->clock_hz = (double)member->hello.clock_hz;
     const struct fleet_rating *rating = &member->rating;
@@ -82,7 +93,7 @@ static int collect_named(struct fleet *fleet, sqlite3 *db, const json_t *only, s
         const struct member *member = member_find(fleet, id);
         const char *reason = why_not(member);
         if (!reason)
-            fill(member, &boards[(*n)++]);
+            fleet_fill_board(member, &boards[(*n)++]);
         pthread_mutex_unlock(&fleet->mutex);
         if (reason)
             return error_set(error, STATUS_TOO_FEW_BOARDS, "board '%s' %s", name, reason);
@@ -113,7 +124,7 @@ int fleet_plan_boards(struct fleet *fleet, sqlite3 *db, const json_t *only, stru
         pthread_mutex_lock(&fleet->mutex);
         for (int i = 0; i < fleet->n_members; i++)
             if (fleet->members[i]->id[0] && !why_not(fleet->members[i]))
-                fill(fleet->members[i], &list[(*n)++]);
+                fleet_fill_board(fleet->members[i], &list[(*n)++]);
         pthread_mutex_unlock(&fleet->mutex);
         qsort(list, (size_t)*n, sizeof *list, by_name);
         *n = *n > CONDUCT_PARTIES_MAX ? CONDUCT_PARTIES_MAX : *n;

@@ -57,6 +57,8 @@ int fleet_forget(struct fleet *fleet, const char *id, const char *actor,
 int fleet_edit(struct fleet *fleet, const char *id, const json_t *patch, const char *actor,
                struct error *error);                               /* [worker] name, location, tags */
 int64_t fleet_arena_bytes(struct fleet *fleet, const char *board); /* as HELLO said it; 0: not known. [any] */
+/* For fragments: what HELLO said less an erase block, since images begin on one; 0: not known. [any] */
+int64_t fleet_flash_bytes(struct fleet *fleet, const char *board);
 int fleet_drain(struct fleet *fleet, const char *id, bool drained, const char *actor,
                 struct error *error); /* [worker] */
 int fleet_probe(struct fleet *fleet, const char *id,

@@ -180,7 +180,6 @@ static int set_state(struct fleet *fleet, const char *id, enum member_state stat
     return 0;
 }
 
-/* Tells a board its new state or name: WELCOME goes out again; a newly accepted board is measured. */
 struct tell {
     struct fleet *fleet;
     char id[FLEET_ID_BYTES];
@@ -203,7 +202,7 @@ static void tell_call(void *context)
     free(tell);
 }
 
-static int tell(struct fleet *fleet, const char *id, bool measure)
+int fleet_tell(struct fleet *fleet, const char *id, bool measure)
 {
     struct tell *job = calloc(1, sizeof *job);
     if (!job)
@@ -221,7 +220,7 @@ int fleet_accept(struct fleet *fleet, const char *id, const char *actor, struct 
 {
     (void)actor;
     int status = set_state(fleet, id, MEMBER_ACCEPTED, error);
-    return status < 0 ? status : tell(fleet, id, true);
+    return status < 0 ? status : fleet_tell(fleet, id, true);
 }
 
 int fleet_revoke(struct fleet *fleet, const char *id, const char *actor, struct error *error)
@@ -289,7 +288,7 @@ static int edit_name(struct fleet *fleet, const char *id, const char *name, stru
     if (member)
         (void)snprintf(member->name, sizeof member->name, "%s", name);
     pthread_mutex_unlock(&fleet->mutex);
-    return tell(fleet, id, false);
+    return fleet_tell(fleet, id, false);
 }
 
 static bool all_strings(const json_t *list)
@@ -381,5 +380,5 @@ int fleet_do(struct fleet *fleet, const char *id, const char *what, struct error
 int fleet_probe(struct fleet *fleet, const char *id, struct error *error)
 {
     int status = require_online(fleet, id, error);
-    return status < 0 ? status : tell(fleet, id, true);
+    return status < 0 ? status : fleet_tell(fleet, id, true);
 }

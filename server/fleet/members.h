@@ -106,6 +106,13 @@ const char *member_state_name(enum member_state state);
  * here). */
 void fleet_publish_board(struct fleet *fleet, const char *id);
 
+/* inventory.c: tells a board its state and name (WELCOME goes out again); a newly accepted board is measured.
+ */
+int fleet_tell(struct fleet *fleet, const char *id, bool measure);
+/* candidates.c: a member that has said HELLO in a profile's fields. What was not measured stays the
+ * profile's; link and latency come from the probes. The mutex is held. */
+void fleet_fill_board(const struct member *member, struct plan_board *board);
+
 /* enrol.c: link's callbacks for ENROL and failures. */
 void fleet_on_enrol(void *context, uint64_t request, const struct link_enrolment *enrolment);
 void fleet_on_failure(void *context, const struct link_failure *failure);

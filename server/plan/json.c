@@ -191,6 +191,32 @@ int json_plan_hash(const struct plan *plan, char hash[65])
     return status;
 }
 
+int plan_json_set_board(json_t *plan, int32_t party, const struct plan_board *board)
+{
+    json_t *boards = json_object_get(plan, "boards"), *other;
+    json_t *former = json_incref(json_array_get(boards, (size_t)party - 1)), *core = json_copy(plan);
+    char hash[65];
+    size_t i;
+    int status = former && core ? 0 : STATUS_NO_MEMORY;
+    json_array_foreach(boards, i, other)
+    {
+        const char *id = json_string_value(json_object_get(other, "id"));
+        if (status == 0 && id && strcmp(id, board->id) == 0)
+            json_array_set(boards, i, former);
+    }
+    if (status == 0 && json_array_set_new(boards, (size_t)party - 1, plan_board_json(board)) < 0)
+        status = STATUS_NO_MEMORY;
+    json_object_del(core, "hash");
+    json_object_del(core, "fragments");
+    if (status == 0)
+        status = hash_json(core, hash);
+    if (status == 0)
+        json_object_set_new(plan, "hash", json_string(hash));
+    json_decref(core);
+    json_decref(former);
+    return status;
+}
+
 json_t *plan_to_json(const struct plan *plan)
 {
     json_t *object = core_json(plan), *fragments = json_array();

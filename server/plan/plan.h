@@ -160,6 +160,10 @@ void plan_free(struct plan *plan);
 json_t *plan_to_json(const struct plan *plan);
 json_t *plan_summary_json(const struct plan *plan);
 struct plan *plan_from_json(const struct graph *graph, json_t *json, struct error *error);
+/* Gives party `party` (from 1) of a whole plan's JSON another board and names the plan anew; all else, so
+ * also the fragments, stays. A board that is another party of the plan changes places with the former one.
+ * What is predicted remains that of the former board. 0 or STATUS_NO_MEMORY. */
+int plan_json_set_board(json_t *plan, int32_t party, const struct plan_board *board);
 
 /* The coordinator's ends of one inference. begin runs the graph's head over the raw graph inputs and gives
  * inputs[e] for conduct_begin (pointers into the object; NULL where exchange e is no input). end takes the

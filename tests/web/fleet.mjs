@@ -1,6 +1,6 @@
 // timeout: 150
 // What happens while a page is open: a board dies or falls silent, the server dies and comes back, eight tabs look on.
-import { check, classify, deployDigits, equal, finish, get, launch, newContext, noComplaints, open, rule, settled, startBoards, startServer, stop, until, visit } from "./support/harness.mjs";
+import { check, classify, deploy, deployDigits, equal, finish, get, launch, newContext, noComplaints, open, rule, settled, startBoards, startServer, stop, until, visit } from "./support/harness.mjs";
 
 await launch();
 let server = await startServer();
@@ -75,6 +75,44 @@ await rule("a_killed_server_is_shown_at_once_and_its_return_too", async () => {
   boards.two = (await startBoards(server, ["one", "two", "three"].slice(1, 2))).two;
   await until("boards are seen anew", async () => !/offline|stale/i.test(await page.locator("main").innerText()));
   equal(await page.evaluate(() => performance.timeOrigin), born, "the page was not loaded anew: its beginning");
+});
+
+await rule("a_dead_board_is_replaced_from_the_overview_and_the_answer_is_the_same", async () => {
+  const before = await classify(server, 4);
+  const [deployment] = (await get(server, "/api/v1/deployments")).items;
+  await startBoards(server, ["spare"]);
+  await stop(boards.two, "SIGKILL");
+  const todo = page.locator("li.todo", { has: page.getByRole("link", { name: "two", exact: true }) });
+  await visit(page, server, "#/");
+  await todo.getByRole("button", { name: "Replace…" }).click();
+  const dialog = page.getByRole("dialog");
+  const offered = await dialog.locator("option").allInnerTexts();
+  equal([offered.length, offered[0].startsWith("spare: free")], [1, true], `boards to choose from, ${offered}:`);
+  await dialog.getByRole("button", { name: "Replace", exact: true }).click();
+  await dialog.waitFor({ state: "detached" });
+  const { generation } = await get(server, `/api/v1/deployments/${deployment.id}?wait=60`);
+  equal(generation, deployment.generation + 1, "generation");
+  await page.getByText("Nothing needs you now.").waitFor();
+  const after = await classify(server, 4);
+  equal(after.labels, before.labels, "labels and scores");
+  const names = (await get(server, "/api/v1/boards")).items.map((board) => board.name).sort();
+  equal(names, ["one", "three", "two", "two-old"], "boards");
+  await visit(page, server, "#/boards");
+  await page.getByRole("article").filter({ hasText: "two-old" }).getByText(/safe to unplug/i).first().waitFor();
+});
+
+await rule("roll_back_is_offered_only_when_there_is_a_former_deployment", async () => {
+  await visit(page, server, "#/deployments");
+  const card = page.getByRole("article").first();
+  await card.getByRole("button", { name: "Retire" }).waitFor();
+  equal(await card.getByRole("button", { name: "Roll back" }).count(), 0, "buttons without a former one");
+  const { former } = await deploy(server, { model: "digits", shares: "even", replace: true });
+  check(former, "the API names the former one");
+  await card.getByRole("button", { name: "Roll back" }).click();
+  const dialog = page.getByRole("dialog");
+  check((await dialog.innerText()).includes(former), "the dialog names it");
+  await dialog.getByRole("button", { name: "Roll back" }).click();
+  await until("the former one is active", async () => (await get(server, `/api/v1/deployments/${former}`)).state === "active");
 });
 
 await noComplaints(context);

@@ -128,6 +128,44 @@ function rename(board) {
   });
 }
 
+// ---- another board in its place ----
+
+const arena = (board) => board.hello?.regions?.find((one) => one.name === "arena")?.bytes;
+
+/** Boards that could take the place: there now, without a part of a deployment that the board has one of. Spares first. */
+function successors(board) {
+  const shared = new Set(partsOf(board).map(({ deployment }) => deployment.id));
+  return [...live.boards.values()]
+    .filter((one) => one.id !== board.id && one.state === "accepted" && one.link === "online" && !partsOf(one).some(({ deployment }) => shared.has(deployment.id)))
+    .sort((a, b) => partsOf(a).length - partsOf(b).length || a.name.localeCompare(b.name, "en", { numeric: true }));
+}
+
+function successor(board) {
+  const n = partsOf(board).length;
+  const free = board.hello ? board.hello.flash_bytes - (board.flash_used_bytes ?? 0) : null;
+  return `${board.name}: ${n ? `${n} part${n === 1 ? "" : "s"} of other deployments` : "free"}${board.drained ? ", drained" : ""}, ${bytes(arena(board))} arena, ${bytes(free)} flash left`;
+}
+
+/** Asks which board takes the place of this one. */
+export function replace(board) {
+  const candidates = successors(board);
+  const needs = partsOf(board).map(({ deployment, part }) => `${deployment.model}: ${bytes(part.arena_bytes)} arena, ${bytes(part.fragment_bytes)} flash`);
+  return ask({
+    title: `Replace ${board.name}`,
+    confirm: candidates.length ? "Replace" : null,
+    text: [
+      `The board you choose takes its name, place and tags${needs.length ? " and its part of each deployment: the same fragments are pushed to it and verified, then the deployment answers with it" : ""}. ${board.name} is renamed and drained.`,
+      needs.length > 0 && `It must have room for ${needs.join("; ")}.`,
+      !candidates.length && el("span", {}, "No other board could take it: one that is accepted and online, without a part of the same deployment. ", el("a", { href: "#/boards" }, "Enrol one"), " first."),
+    ].filter(Boolean),
+    fields: candidates.length ? [{ name: "by", label: "By which board", options: candidates.map((one) => ({ value: one.id, text: successor(one) })) }] : [],
+    call: async ({ by }) => {
+      await post(path(board, "replace"), { by });
+      if (location.hash === `#/boards/${board.id}`) location.hash = `#/boards/${by}`;
+    },
+  });
+}
+
 function revoke(board) {
   return ask({
     title: `Revoke ${board.name}?`, confirm: "Revoke", danger: true,
@@ -159,6 +197,7 @@ export function acts(board, all) {
     member && online && action("Measure", () => post(path(board, "probe"))),
     member && !board.drained && action("Drain", () => post(path(board, "drain")), { title: "plans deployments anew without it" }),
     member && board.drained && action("Undrain", () => post(path(board, "undrain"))),
+    (member || board.state === "revoked") && (all || board.in_use) && action("Replace…", () => replace(board), { title: "another board takes its name and its parts of deployments" }),
     member && action("Rename", () => rename(board)),
     all && member && online && action("Identify", () => post(path(board, "identify")), { title: "the board blinks or says who it is" }),
     all && member && online && action("Restart", () => ask({ title: `Restart ${board.name}?`, confirm: "Restart", call: () => post(path(board, "reboot")),

@@ -1,6 +1,6 @@
 // The acts on a deployment that make sense in its state.
 import { post } from "./api.js";
-import { action } from "./dom.js";
+import { action, el } from "./dom.js";
 import { ask } from "./dialog.js";
 
 const BUSY = new Set(["planning", "pushing", "verifying"]);
@@ -19,7 +19,7 @@ function retire(deployment) {
 function rollback(deployment) {
   return ask({
     title: `Roll ${deployment.model} back?`, confirm: "Roll back",
-    text: "The model's former deployment is pushed again; most boards still hold their fragments. It takes over when it is active.",
+    text: ["The model's former deployment, ", el("code", {}, deployment.former), ", is pushed again; most boards still hold their fragments. It takes over when it is active; where the boards cannot hold both, this one ends first."],
     call: () => act(deployment, "rollback"),
   });
 }
@@ -41,7 +41,7 @@ export function acts(deployment) {
     runs && !deployment.promoted && action("Promote", () => act(deployment, "promote"), { class: "solid", title: "questions without a version come here" }),
     runs && action("Pause", () => act(deployment, "pause")),
     state === "paused" && action("Resume", () => act(deployment, "resume"), { class: "solid" }),
-    runs && action("Roll back", () => rollback(deployment)),
+    runs && deployment.former && action("Roll back", () => rollback(deployment)),
     (runs || state === "paused") && action("Retire", () => retire(deployment), { class: "danger" }),
     OVER.has(state) && deployment.request && action("Deploy again", () => deployAgain(deployment)),
   ];

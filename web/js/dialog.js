@@ -2,17 +2,19 @@
 import { el } from "./dom.js";
 
 /**
- * Shows a dialog. `fields`: [{name, label, value, pattern, title, required}]. `call(values)` does the act; its refusal is
+ * Shows a dialog. `fields`: [{name, label, value, pattern, title, required}], or with `options`
+ * [{value, text}] to choose from. `call(values)` does the act; its refusal is
  * shown in the dialog, which stays open. Resolves to true when it was done, false when it was left.
  */
 export function ask({ title, text, fields = [], confirm, danger = false, call }) {
   return new Promise((resolve) => {
-    const inputs = fields.map((field) => el("input", {
+    const inputs = fields.map((field) => (field.options ? el("select", { name: field.name },
+      field.options.map((option) => el("option", { value: option.value }, option.text))) : el("input", {
       name: field.name, value: field.value ?? "", pattern: field.pattern, title: field.title, required: field.required,
       autocomplete: "off", maxlength: field.maxlength,
-    }));
+    })));
     const message = el("p", { class: "bad", role: "alert" });
-    const go = el("button", { type: "submit", class: danger ? "danger" : "solid" }, confirm);
+    const go = el("button", { type: "submit", class: danger ? "danger" : "solid", hidden: !confirm }, confirm);
     const heading = el("h2", { id: "dialog-title" }, title);
     let done = false;
     const dialog = el("dialog", { "aria-labelledby": "dialog-title" },

@@ -2,6 +2,7 @@
 // asked last.
 import { post } from "../js/api.js";
 import { action, age, bytes, el, list, ms, short, state } from "../js/dom.js";
+import { replace } from "../js/boardview.js";
 import { live, subscribe } from "../js/live.js";
 import { timeChart } from "../js/charts.js";
 import { watchLoad } from "../js/load.js";
@@ -18,6 +19,7 @@ const PAGES = { board: "boards", deployment: "deployments", job: "models" };
 function remedy(item) {
   const board = item.kind === "board" && live.boards.get(item.id);
   if (board?.state === "pending") return action("Accept", () => post(`boards/${item.id}/accept`));
+  if (board?.state === "accepted" && board.link !== "online") return action("Replace…", () => replace(board));
   const deployment = item.kind === "deployment" && live.deployments.get(item.id);
   if (deployment?.state === "failed") return el("a", { href: `#/models/${encodeURIComponent(deployment.model)}` }, "What would it need?");
   if (deployment) return action("Replan", () => post(`deployments/${item.id}/replan`));
