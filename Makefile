@@ -114,17 +114,11 @@ $(call obj,$(wildcard tests/unit/*.c) $(filter-out $(TOOL_SUPPORT_SRC),$(SUPPORT
 # Packages: looked up on every call (a few milliseconds), installed only when missing. SHOAL_SETUP=skip leaves it out.
 # What is asked for stands first, so that its packages are installed in one go.
 setup-build: | $(addprefix setup-,$(filter test run,$(MAKECMDGOALS)))
-setup-build setup-test setup-run:
+setup-build setup-test setup-run setup-firmware:
 	@scripts/setup $(@:setup-%=%)
 
 setup-node: setup-test                        # what the browser tests need of npm, in build/node
 	@scripts/setup node
-
-# Sources of lwIP and mbedTLS, and the cross compiler, for what runs on boards.
-setup-firmware:
-	@scripts/setup firmware
-firmware-sources: | setup-firmware            # into build/firmware/src, by every variant
-	@[ "$${SHOAL_SETUP:-}" = skip ] || scripts/firmware-sources build/firmware/src
 
 run: setup-run all                            ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it
 	@B=$(B) exec scripts/run
@@ -146,6 +140,8 @@ fuzz-run: setup-test $(FUZZERS)
 
 bench: $(BENCHES)                             ## measure; judges nothing
 	@for b in $(BENCHES); do $$b || exit 1; done
+
+include firmware/firmware.mk
 
 pure-objects: $(PURE_OBJ)
 	@echo $^
