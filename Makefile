@@ -30,12 +30,14 @@ SHARED_SRC = $(wildcard shared/*/*.c)
 CORE_SRC = $(wildcard firmware/core/*.c)
 SERVER_SRC = $(wildcard server/*/*.c)
 HOST_SRC = $(wildcard firmware/port/host/*.c)
+# Drivers of the Teensy, which a unit test runs against fake registers.
+TEENSY_SRC = $(addprefix firmware/port/teensy41/,chip.c clock.c console.c enet.c flexspi.c phy.c rmii.c trng.c)
 SUPPORT_SRC = $(wildcard tests/support/*.c)
 # What tools take of it: it needs no package of the tests.
 TOOL_SUPPORT_SRC = $(addprefix tests/support/,build_graph.c tflite_model.c tflite_write.c)
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 PURE_OBJ = $(call obj,$(SHARED_SRC) $(CORE_SRC))
-LIB_OBJ = $(PURE_OBJ) $(call obj,$(SERVER_SRC) $(filter-out %/main.c,$(HOST_SRC))) $(B)/embedded_web.o $(B)/embedded_migrations.o
+LIB_OBJ = $(PURE_OBJ) $(call obj,$(SERVER_SRC) $(filter-out %/main.c,$(HOST_SRC)) $(TEENSY_SRC)) $(B)/embedded_web.o $(B)/embedded_migrations.o
 PROGRAMS = $(B)/shoal $(B)/shoal-board
 TOOLS = $(patsubst tools/%.c,$(B)/%,$(wildcard tools/*.c))
 TESTS = $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
