@@ -46,13 +46,17 @@ int api_schedule(struct http_exchange *x)
     error_clear(&error);
     const char *model = NULL, *version = "latest";
     struct schedule_options options = schedule_defaults();
-    if (api_check_keys(x, body, "model|version|graph|accumulator|axes|extra_macs|image|ram") < 0 ||
+    if (api_check_keys(x, body, "model|version|graph|accumulator|axes|extra_macs|image|ram|profile") < 0 ||
         !api_text(x, body, "model", &model) || !api_text(x, body, "version", &version))
         return 0;
     if (!model == !json_object_get(body, "graph"))
         return http_fail_status(x, STATUS_INVALID_ARGUMENT, "either 'model' or 'graph' must be there");
-    if (schedule_options_read(body, &options, &error) < 0)
+    struct schedule_board board;
+    json_t *profile = json_object_get(body, "profile");
+    if (schedule_options_read(body, &options, &error) < 0 ||
+        (profile && plan_schedule_board(profile, &board, &error) < 0))
         return http_fail(x, &error);
+    options.board = profile ? &board : NULL;
     struct graph *graph = schedule_graph(x, body, model, version, &error);
     if (!graph && error.status == STATUS_OK)
         return 0;

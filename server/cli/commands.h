@@ -12,7 +12,7 @@
     X(cli_inspect, "inspect", "MODEL [--json]", "a model's layers, shapes, MACs, parameters, memory")        \
     X(cli_schedule, "schedule",                                                                              \
       "MODEL|GRAPH.json [--accumulator 32|16|8] [--axes channels|rows|all] [--extra-macs PCT] "              \
-      "[--image counted|streamed] [--ram BYTES] [--json]",                                                   \
+      "[--image counted|streamed] [--ram BYTES] [--profile NAME|FILE] [--json]",                             \
       "the least memory one board could run a network in, and how")                                          \
     X(cli_plan, "plan",                                                                                      \
       "MODEL --boards N|FLEET.json [--strategy auto|neuron|single] [--shares rating|even|frequency] "        \

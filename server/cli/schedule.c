@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PROFILE_BYTES_MAX = 64 * 1024 };
+
 static long long number(json_t *object, const char *key)
 {
     return (long long)json_integer_value(json_object_get(object, key));
@@ -41,9 +43,13 @@ static void print_table(json_t *schedule)
     json_t *bottleneck = json_object_get(schedule, "bottleneck");
     size_t i;
     json_array_foreach(json_object_get(partial, "steps"), i, item) print_step(item);
+    json_t *ordinary = json_object_get(schedule, "ordinary");
     (void)printf("\npeak %lld bytes (operator by operator %lld), extra MACs %lld of %lld\n",
-                 number(partial, "peak_bytes"), number(json_object_get(schedule, "ordinary"), "peak_bytes"),
-                 number(partial, "extra_macs"), number(schedule, "macs"));
+                 number(partial, "peak_bytes"), number(ordinary, "peak_bytes"), number(partial, "extra_macs"),
+                 number(schedule, "macs"));
+    (void)printf("predicted %.1f ms (operator by operator %.1f)\n",
+                 json_real_value(json_object_get(partial, "predicted_ms")),
+                 json_real_value(json_object_get(ordinary, "predicted_ms")));
     const char *op = json_string_value(json_object_get(bottleneck, "op"));
     (void)printf("bottleneck: %s\n", op ? op : "-");
     json_array_foreach(json_object_get(bottleneck, "tensors"), i, item)(void)
@@ -104,20 +110,40 @@ static int show(const struct graph *graph, const struct schedule_options *option
     return fflush(stdout) ? CLI_REFUSED : CLI_DONE;
 }
 
+/* --profile: a built-in name, or a file with one board's JSON. */
+static int read_profile(const char *text, struct schedule_board *board, struct error *error)
+{
+    uint8_t *bytes;
+    size_t size;
+    json_error_t reason;
+    json_t *json = plan_profile(text) ? json_string(text) : NULL;
+    if (!json && file_read(text, PROFILE_BYTES_MAX, &bytes, &size, error) == 0) {
+        json = json_loadb((const char *)bytes, size, JSON_REJECT_DUPLICATES, &reason);
+        free(bytes);
+        if (!json)
+            error_set(error, STATUS_BAD_JSON, "%s, line %d: %s", text, reason.line, reason.text);
+    }
+    int status = json ? plan_schedule_board(json, board, error) : (int)error->status;
+    json_decref(json);
+    return status;
+}
+
 int cli_schedule(const struct cli_command *self, int argc, char **argv)
 {
     bool json = false;
     struct schedule_options chosen = schedule_defaults();
     int axes = 2, image = 0, accumulator = 0;
+    const char *path, *profile = NULL;
     const struct cli_option options[] = {
         {.name = "accumulator", .kind = CLI_CHOICE, .target = &accumulator, .choices = "32|16|8"},
         {.name = "axes", .kind = CLI_CHOICE, .target = &axes, .choices = "channels|rows|all"},
         {.name = "extra-macs", .kind = CLI_REAL, .target = &chosen.extra_macs},
         {.name = "image", .kind = CLI_CHOICE, .target = &image, .choices = "counted|streamed"},
         {.name = "ram", .kind = CLI_NUMBER, .target = &chosen.ram, .min = 1, .max = (int64_t)1 << 40},
+        {.name = "profile", .kind = CLI_TEXT, .target = &profile},
         {.name = "json", .kind = CLI_FLAG, .target = &json},
     };
-    const char *path;
+    struct schedule_board board;
     int code;
     if (!cli_options(self, argc, argv, options, sizeof options / sizeof *options, &path, 1, 1, NULL, &code))
         return code;
@@ -126,6 +152,9 @@ int cli_schedule(const struct cli_command *self, int argc, char **argv)
     chosen.streamed = image == 1;
     struct error error;
     error_clear(&error);
+    if (profile && read_profile(profile, &board, &error) < 0)
+        return cli_fail(json, &error);
+    chosen.board = profile ? &board : NULL;
     struct graph *graph = read_network(path, &error);
     code = graph ? show(graph, &chosen, json) : cli_fail(json, &error);
     graph_free(graph);

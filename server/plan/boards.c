@@ -233,6 +233,37 @@ int plan_boards_from_json(json_t *json, struct plan_board **boards, int32_t *n, 
     return 0;
 }
 
+static void copy_board(const struct plan_board *from, struct schedule_board *to)
+{
+    *to = (struct schedule_board){.clock_hz = from->clock_hz,
+                                  .element_per_cycle = from->element_per_cycle,
+                                  .flash_bytes_per_s = from->flash_bytes_per_s,
+                                  .arena_bytes = from->arena_bytes,
+                                  .weight_ram_bytes = from->weight_ram_bytes};
+    memcpy(to->mac_per_cycle, from->mac_per_cycle, sizeof to->mac_per_cycle);
+}
+
+int plan_schedule_board(json_t *json, struct schedule_board *board, struct error *error)
+{
+    struct plan_board *boards;
+    int32_t n;
+    if (json_is_string(json)) {
+        const struct plan_board *known = plan_profile(json_string_value(json));
+        if (!known)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "there is no profile '%s'",
+                             json_string_value(json));
+        copy_board(known, board);
+        return 0;
+    }
+    int status = plan_boards_from_json(json, &boards, &n, error);
+    if (status == 0 && n != 1)
+        status = error_set(error, STATUS_INVALID_ARGUMENT, "%d boards; a profile is one", n);
+    if (status == 0)
+        copy_board(&boards[0], board);
+    free(boards);
+    return status;
+}
+
 json_t *plan_board_json(const struct plan_board *board)
 {
     json_t *rates = json_object(), *json = json_object();

@@ -8,6 +8,7 @@
 
 #include "server/conduct/conduct.h"
 #include "server/model/graph.h"
+#include "server/schedule/schedule.h"
 
 #include <jansson.h>
 
@@ -197,6 +198,8 @@ plan_profile(const char *name); /* "teensy41-good", "teensy41-cautious"; NULL un
 int plan_boards_from_json(json_t *json, struct plan_board **boards, int32_t *n,
                           struct error *error); /* malloc */
 json_t *plan_board_json(const struct plan_board *board);
+/* For the scheduler: the name of a built-in profile, or one board's object. */
+int plan_schedule_board(json_t *json, struct schedule_board *board, struct error *error);
 
 /* Equation 5: KB/s from clock (MHz), K_1, delay (s/KB), bandwidth (KB/s), K_c. */
 double plan_rating(double clock_mhz, double k1, double delay_s_per_kb, double bandwidth_kb_per_s, double kc);

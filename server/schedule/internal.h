@@ -32,7 +32,12 @@ struct net_op {
     bool inplace, view;
     bool rows;     /* may be cut over rows */
     bool row_sums; /* reads the input row by row into sums that are its whole output: a global pool */
-    int64_t macs, weight_bytes;
+    int64_t macs;
+    /* cost_prepare: */
+    double seconds;     /* of the whole output, once, without executions and reading */
+    int64_t read_bytes; /* weights with multipliers and biases, or a table */
+    int32_t calls;      /* instructions of one execution */
+    bool table;
     int32_t *need0[GRAPH_OP_INPUTS_MAX],
         *need1[GRAPH_OP_INPUTS_MAX]; /* rows: of output row r, input rows [need0, need1) */
 };
@@ -47,7 +52,9 @@ struct net {
     int32_t n_tensors;
     int32_t *used; /* tensors that the net reads or writes */
     int32_t n_used;
-    struct arena *arena;
+    struct arena *arena; /* also of what moves point at */
+    const struct schedule_board *board;
+    double element_s; /* seconds an element */
 };
 
 /* NULL without memory. */
@@ -86,8 +93,13 @@ struct move {
     int64_t fixed_bytes;  /* everything but `part_bytes` */
     int64_t part_bytes;   /* CHANNELS: for each channel an iteration */
     int32_t iterations;   /* CHANNELS: with one channel each */
+    int64_t extra_macs;
+    /* PATCHES: */
     int32_t tile_h, tile_w;
-    int64_t extra_macs, executions; /* executions: of ROWS and PATCHES */
+    int64_t tiles, held_bytes; /* held_bytes: what lies outside the patch */
+    struct move *inner;        /* how a patch is made; ops are places in this move's ops */
+    int32_t n_inner;
+    double *share; /* of each operator: what all patches make of its output, to what is there */
 };
 static inline int64_t move_peak(const struct move *move)
 {

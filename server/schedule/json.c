@@ -64,10 +64,14 @@ static json_t *step_json(const struct graph *graph, const struct schedule_step *
         json_array_append_new(layers, json_integer(step->ops[i]));
     }
     json_t *tile = step->tile_h ? json_pack("[i,i]", (int)step->tile_h, (int)step->tile_w) : json_null();
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I}", "mode", mode_names[step->mode], "ops", ops,
-                     "layers", layers, "k", step->k ? json_integer(step->k) : json_null(), "tile", tile,
-                     "again", (int)step->again, "extra_macs", (json_int_t)step->extra_macs, "peak_bytes",
-                     (json_int_t)step->peak_bytes);
+    json_t *inner = json_array();
+    for (int32_t i = 0; i < step->n_inner; i++)
+        json_array_append_new(inner, step_json(graph, &step->inner[i]));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:f, s:o}", "mode", mode_names[step->mode],
+                     "ops", ops, "layers", layers, "k", step->k ? json_integer(step->k) : json_null(), "tile",
+                     tile, "again", (int)step->again, "extra_macs", (json_int_t)step->extra_macs,
+                     "peak_bytes", (json_int_t)step->peak_bytes, "predicted_ms", 1e3 * step->seconds, "inner",
+                     inner);
 }
 
 static bool reads(const struct graph *graph, const struct schedule_step *step, int32_t tensor)
@@ -135,23 +139,25 @@ static json_t *whole_json(const struct graph *graph, const struct schedule_optio
         json_array_append_new(steps, step_json(graph, &schedule->steps[i]));
     const char *reason = why_not(schedule, options);
     json_t *ram = options->ram ? json_integer(options->ram) : json_null();
-    return json_pack(
-        "{s:s?, s:I, s:I, s:{s:I}, s:{s:I, s:n, s:n, s:I, s:o}, s:o, s:{s:i, s:s, s:f, s:s, s:o}, s:b, "
-        "s:b, s:s?, s:[s,s,s]}",
-        "name", graph->name, "macs", (json_int_t)macs, "params", (json_int_t)params, "ordinary", "peak_bytes",
-        (json_int_t)ordinary->peak_bytes, "partial", "peak_bytes", (json_int_t)schedule->peak_bytes,
-        "arena_bytes", "scratch_bytes", "extra_macs", (json_int_t)schedule->extra_macs, "steps", steps,
-        "bottleneck", bottleneck_json(graph, schedule), "options", "accumulator", (int)options->accumulator,
-        "axes", axes_names[options->axes], "extra_macs", options->extra_macs, "image",
-        options->streamed ? "streamed" : "counted", "ram", ram, "exhaustive", (int)schedule->exhaustive,
-        "executable", reason == NULL, "why_not_executable", reason, "searched", "channels", "rows",
-        "patches");
+    return json_pack("{s:s?, s:I, s:I, s:{s:I, s:f}, s:{s:I, s:f, s:n, s:n, s:I, s:o}, s:o, s:{s:i, s:s, "
+                     "s:f, s:s, s:o}, s:b, "
+                     "s:b, s:s?, s:[s,s,s]}",
+                     "name", graph->name, "macs", (json_int_t)macs, "params", (json_int_t)params, "ordinary",
+                     "peak_bytes", (json_int_t)ordinary->peak_bytes, "predicted_ms", 1e3 * ordinary->seconds,
+                     "partial", "peak_bytes", (json_int_t)schedule->peak_bytes, "predicted_ms",
+                     1e3 * schedule->seconds, "arena_bytes", "scratch_bytes", "extra_macs",
+                     (json_int_t)schedule->extra_macs, "steps", steps, "bottleneck",
+                     bottleneck_json(graph, schedule), "options", "accumulator", (int)options->accumulator,
+                     "axes", axes_names[options->axes], "extra_macs", options->extra_macs, "image",
+                     options->streamed ? "streamed" : "counted", "ram", ram, "exhaustive",
+                     (int)schedule->exhaustive, "executable", reason == NULL, "why_not_executable", reason,
+                     "searched", "channels", "rows", "patches");
 }
 
 json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,
                           struct error *error)
 {
-    struct schedule_options whole = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32};
+    struct schedule_options whole = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32, .board = options->board};
     struct schedule *schedule = schedule_make(graph, options, error);
     struct schedule *ordinary = schedule ? schedule_make(graph, &whole, error) : NULL;
     json_t *json = ordinary ? whole_json(graph, options, ordinary, schedule) : NULL;

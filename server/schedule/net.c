@@ -40,7 +40,6 @@ static void add_op(struct net *net, int32_t index)
     to->rows = (row->axes(graph, op) & OP_AXIS_H) != 0;
     to->row_sums = !to->rows && row->kernel == OP_KERNEL_SUM && graph->tensors[op->output].shape.h == 1;
     to->macs = row->macs(graph, op, box_whole(graph->tensors[op->output].shape));
-    to->weight_bytes = op->weight_bytes;
     for (int32_t i = 0; i < op->n_inputs; i++) {
         int32_t tensor = op->inputs[i];
         if (graph->tensors[tensor].data || reads_already(to, tensor))

@@ -201,57 +201,62 @@ static bool search_inner(const struct patches *p, const int32_t *h, const int32_
     *result = (struct search_result){.moves = NULL};
     if (!inner_net(p, h, w, &inner))
         return false;
-    bool good = search_run(&inner.net, &options, result);
+    bool good = search_least(&inner.net, &options, result);
     free(inner.net.tensors);
     return good;
 }
 
-static int64_t inner_bytes(const struct patches *p, const struct axis *h, const struct axis *w)
+void patches_sizes(const struct net *net, const struct move *move, int32_t *h, int32_t *w)
 {
-    struct search_result result;
-    int64_t peak = search_inner(p, h->most, w->most, &result) ? result.peak_bytes : -1;
-    free(result.moves);
-    return peak;
-}
-
-bool patches_inner(const struct net *net, const done_word *done, const struct schedule_options *options,
-                   const struct move *move, struct search_result *result, int32_t *h, int32_t *w)
-{
-    struct patches p = {.net = net, .done = done, .options = options, .n = move->n_ops};
+    struct patches p = {.net = net, .n = move->n_ops};
     struct axis rows, columns;
-    if (p.n > PATCH_OPS_MAX)
-        return false;
     memcpy(p.ops, move->ops, (size_t)p.n * sizeof *p.ops);
     set_axis(&p, true, move->tile_h, &rows);
     set_axis(&p, false, move->tile_w, &columns);
     memcpy(h, rows.most, (size_t)p.n * sizeof *h);
     memcpy(w, columns.most, (size_t)p.n * sizeof *w);
-    return search_inner(&p, h, w, result);
+}
+
+/* Gives the move its inner moves and shares; false without memory. */
+static bool keep_inner(const struct patches *p, const struct axis *h, const struct axis *w,
+                       const struct search_result *result, struct move *move)
+{
+    move->inner = arena_copy(p->net->arena, result->moves, (size_t)result->n_moves * sizeof *move->inner);
+    move->n_inner = result->n_moves;
+    move->share = arena_alloc(p->net->arena, (size_t)p->n, sizeof *move->share);
+    for (int32_t k = 0; move->share && k < p->n; k++) {
+        struct shape shape = p->net->tensors[p->net->ops[p->ops[k]].out].shape;
+        move->share[k] = (double)(h->sum[k] * w->sum[k]) / (double)((int64_t)shape.h * shape.w);
+    }
+    return move->inner && move->share;
 }
 
 static void offer(struct patches *p, int32_t tile_h, int32_t tile_w, int64_t held, move_sink *sink,
                   void *context)
 {
     struct axis h, w;
+    struct search_result result;
     set_axis(p, true, tile_h, &h);
     set_axis(p, false, tile_w, &w);
     int64_t extra = extra_macs(p, &h, &w);
     if (extra > p->budget)
         return;
-    int64_t inner = inner_bytes(p, &h, &w);
-    if (inner < 0 || held + inner > p->bound)
-        return;
     struct shape out = p->net->tensors[p->net->ops[p->ops[p->n - 1]].out].shape;
-    struct move move = {.mode = SCHEDULE_PATCHES,
-                        .n_ops = p->n,
-                        .fixed_bytes = held + inner,
-                        .iterations = 1,
-                        .tile_h = tile_h,
-                        .tile_w = tile_w,
-                        .extra_macs = extra};
-    move.executions = (int64_t)((out.h + tile_h - 1) / tile_h) * ((out.w + tile_w - 1) / tile_w) * p->n;
-    memcpy(move.ops, p->ops, (size_t)p->n * sizeof *p->ops);
-    sink(context, &move);
+    if (search_inner(p, h.most, w.most, &result) && held + result.peak_bytes <= p->bound) {
+        struct move move = {.mode = SCHEDULE_PATCHES,
+                            .n_ops = p->n,
+                            .fixed_bytes = held + result.peak_bytes,
+                            .held_bytes = held,
+                            .iterations = 1,
+                            .tile_h = tile_h,
+                            .tile_w = tile_w,
+                            .extra_macs = extra};
+        move.tiles = (int64_t)((out.h + tile_h - 1) / tile_h) * ((out.w + tile_w - 1) / tile_w);
+        memcpy(move.ops, p->ops, (size_t)p->n * sizeof *p->ops);
+        if (keep_inner(p, &h, &w, &result, &move))
+            sink(context, &move);
+    }
+    free(result.moves);
 }
 
 /* Only the last output is needed afterwards. */

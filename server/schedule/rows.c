@@ -382,16 +382,6 @@ static bool collect(struct segment *s, bool streamed)
     return true;
 }
 
-static int64_t count_executions(const struct segment *s)
-{
-    int64_t sum = 0;
-    for (int32_t k = 0; k < s->n; k++) {
-        const struct net_op *op = &s->net->ops[s->ops[k]];
-        sum += s->net->tensors[op->row_sums ? op->in[0] : op->out].shape.h;
-    }
-    return sum;
-}
-
 /* Between which operators of a tick the memory of each passing row is taken: also by what it overwrites. */
 static void set_lives(struct segment *s)
 {
@@ -494,7 +484,6 @@ bool rows_plan(const struct net *net, const done_word *done, const struct schedu
     base += ring_bytes(&s, memory + rows_of_dying(dying, n_dying));
     *move = (struct move){.mode = SCHEDULE_ROWS, .n_ops = n, .again = again, .iterations = 1};
     move->fixed_bytes = base + overlap_peak(&s, dying, n_dying);
-    move->executions = count_executions(&s);
     memcpy(move->ops, ops, (size_t)n * sizeof *ops);
     for (int32_t k = 0; k < again; k++)
         move->extra_macs += net->ops[ops[k]].macs;

@@ -4,10 +4,22 @@
  */
 #include "server/schedule/schedule.h"
 
+#include "server/schedule/cost.h"
 #include "server/schedule/search.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+const struct schedule_board *schedule_board_default(void)
+{
+    static const struct schedule_board teensy41_good = {.clock_hz = 600e6,
+                                                        .mac_per_cycle = {0.62, 0.30, 0.40, 0.60},
+                                                        .element_per_cycle = 0.50,
+                                                        .flash_bytes_per_s = 40e6,
+                                                        .arena_bytes = 458752,
+                                                        .weight_ram_bytes = 262144};
+    return &teensy41_good;
+}
 
 static void free_steps(struct schedule_step *steps, int32_t n)
 {
@@ -37,13 +49,14 @@ static bool fill_rows(const struct net *net, const struct schedule_options *opti
 /* What a move says by itself; `names` turns its operators into the graph's. */
 static bool fill_ops(const struct move *move, const int32_t *names, int64_t limit, struct schedule_step *step)
 {
-    int64_t k = search_channels(move, limit);
+    int64_t k = cost_channels(move, limit);
     step->ops = calloc((size_t)move->n_ops, sizeof *step->ops);
     for (int32_t i = 0; step->ops && i < move->n_ops; i++)
         step->ops[i] = names[move->ops[i]];
     step->mode = move->mode;
     step->n_ops = move->n_ops;
     step->k = (int32_t)k;
+    step->iterations = move->mode == SCHEDULE_CHANNELS ? move->iterations : 1;
     step->tile_h = move->tile_h;
     step->tile_w = move->tile_w;
     step->again = move->again;
@@ -52,27 +65,24 @@ static bool fill_ops(const struct move *move, const int32_t *names, int64_t limi
     return step->ops != NULL;
 }
 
-static bool fill_inner(const struct net *net, const struct schedule_options *options, const done_word *done,
-                       const struct move *move, int64_t limit, struct schedule_step *step)
+static bool fill_inner(const struct net *net, const struct move *move, int64_t limit,
+                       struct schedule_step *step)
 {
-    struct search_result result;
     step->patch_h = calloc((size_t)move->n_ops, sizeof *step->patch_h);
     step->patch_w = calloc((size_t)move->n_ops, sizeof *step->patch_w);
-    bool good = step->patch_h && step->patch_w &&
-                patches_inner(net, done, options, move, &result, step->patch_h, step->patch_w);
-    if (step->patch_h && step->patch_w) {
-        step->inner = good ? calloc((size_t)result.n_moves + 1, sizeof *step->inner) : NULL;
-        good = good && step->inner;
-        int64_t most = 0, room = limit - (move->fixed_bytes - result.peak_bytes);
-        for (int32_t i = 0; good && i < result.n_moves; i++) {
-            struct schedule_step *inner = &step->inner[step->n_inner++];
-            good = fill_ops(&result.moves[i], step->ops, room, inner);
-            most = inner->peak_bytes > most ? inner->peak_bytes : most;
-        }
-        step->peak_bytes += most - result.peak_bytes;
-        free(result.moves);
+    step->inner = calloc((size_t)move->n_inner + 1, sizeof *step->inner);
+    if (!step->patch_h || !step->patch_w || !step->inner)
+        return false;
+    patches_sizes(net, move, step->patch_h, step->patch_w);
+    int64_t most = 0;
+    for (int32_t i = 0; i < move->n_inner; i++) {
+        struct schedule_step *inner = &step->inner[step->n_inner++];
+        if (!fill_ops(&move->inner[i], step->ops, limit - move->held_bytes, inner))
+            return false;
+        most = inner->peak_bytes > most ? inner->peak_bytes : most;
     }
-    return good;
+    step->peak_bytes = move->held_bytes + most;
+    return true;
 }
 
 static bool fill_step(const struct net *net, const struct schedule_options *options, const done_word *done,
@@ -86,7 +96,7 @@ static bool fill_step(const struct net *net, const struct schedule_options *opti
     if (good && move->mode == SCHEDULE_ROWS)
         good = fill_rows(net, options, done, move, step);
     if (good && move->mode == SCHEDULE_PATCHES)
-        good = fill_inner(net, options, done, move, limit, step);
+        good = fill_inner(net, move, limit, step);
     step->live = calloc((size_t)net->n_used + 1, sizeof *step->live);
     if (!good || !step->live)
         return false;
@@ -96,6 +106,39 @@ static bool fill_step(const struct net *net, const struct schedule_options *opti
             step->live[step->n_live++] = net->used[i];
     step->inner_bytes = step->peak_bytes - net_live(net, done, options->streamed);
     return true;
+}
+
+static double step_seconds(const struct net *net, const struct move *move, int64_t limit,
+                           const bool *resident)
+{
+    struct cost cost;
+    cost_move(net, move, limit, &cost);
+    for (int32_t k = 0; k < move->n_ops; k++)
+        if (!resident[move->ops[k]])
+            cost.seconds +=
+                (double)(cost.reads[k] * net->ops[move->ops[k]].read_bytes) / net->board->flash_bytes_per_s;
+    return cost.seconds;
+}
+
+/* Times, and which weights are resident: those that are read most, in the memory that is left. */
+static bool fill_times(struct schedule *schedule, const struct net *net,
+                       const struct schedule_options *options, const struct search_result *result)
+{
+    const struct schedule_board *board = net->board;
+    int64_t arena = options->ram ? options->ram : board->arena_bytes;
+    int64_t room =
+        board->weight_ram_bytes + (arena > schedule->peak_bytes ? arena - schedule->peak_bytes : 0);
+    bool *resident = calloc((size_t)net->n_ops + 1, sizeof *resident);
+    schedule->resident = calloc((size_t)net->graph->n_ops + 1, sizeof *schedule->resident);
+    schedule->seconds = resident && schedule->resident ? cost_moves(net, result->moves, result->n_moves,
+                                                                    result->limit_bytes, room, resident)
+                                                       : -1;
+    for (int32_t i = 0; i < result->n_moves && schedule->seconds >= 0; i++)
+        schedule->steps[i].seconds = step_seconds(net, &result->moves[i], result->limit_bytes, resident);
+    for (int32_t o = 0; o < net->n_ops && schedule->seconds >= 0; o++)
+        schedule->resident[net->ops[o].graph_op] = resident[o];
+    free(resident);
+    return schedule->seconds >= 0;
 }
 
 static bool fill(struct schedule *schedule, const struct net *net, const struct schedule_options *options,
@@ -120,7 +163,7 @@ static bool fill(struct schedule *schedule, const struct net *net, const struct 
             schedule->peak_step = i;
         }
     }
-    return true;
+    return fill_times(schedule, net, options, result);
 }
 
 static int check_options(const struct schedule_options *options, struct error *error)
@@ -177,6 +220,7 @@ struct schedule *schedule_make(const struct graph *graph, const struct schedule_
         error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
         return NULL;
     }
+    cost_prepare(net, options->board ? options->board : schedule_board_default());
     struct schedule *schedule = make(net, options, error);
     schedule_net_free(net);
     return schedule;
@@ -186,5 +230,7 @@ void schedule_free(struct schedule *schedule)
 {
     if (schedule)
         free_steps(schedule->steps, schedule->n_steps);
+    if (schedule)
+        free(schedule->resident);
     free(schedule);
 }

@@ -21,12 +21,24 @@ enum { SCHEDULE_OPS_MAX = 1024 };
 enum schedule_axes { SCHEDULE_AXES_FULL, SCHEDULE_AXES_CHANNELS, SCHEDULE_AXES_ROWS, SCHEDULE_AXES_ALL };
 enum schedule_mode { SCHEDULE_FULL, SCHEDULE_CHANNELS, SCHEDULE_ROWS, SCHEDULE_PATCHES };
 
+/* What a board takes for what; the fields of the profiles (server/plan). */
+struct schedule_board {
+    double clock_hz;
+    double mac_per_cycle[4]; /* conv1x1, depthwise, conv, fully_connected */
+    double element_per_cycle, flash_bytes_per_s;
+    int64_t arena_bytes, weight_ram_bytes;
+};
+/* teensy41-good. */
+const struct schedule_board *schedule_board_default(void);
+
 struct schedule_options {
     enum schedule_axes axes;
     int32_t accumulator; /* bits of a sum during its loop: 32 (exact), 16 or 8 */
     double extra_macs;   /* percent of the network's MACs that may be computed again */
     bool streamed;       /* the input arrives by rows and counts only while it is held */
     int64_t ram;         /* 0: the least memory; else the fastest schedule of at most so many bytes */
+    const struct schedule_board
+        *board; /* for the time that a schedule takes; NULL: schedule_board_default() */
 };
 
 /* ROWS: when a tensor gets its rows, and how many are held. Row r comes at tick phase + per * r; within a
@@ -46,12 +58,16 @@ struct schedule_step {
     enum schedule_mode mode;
     int32_t *ops; /* indices in the graph, in the order of one iteration */
     int32_t n_ops;
-    int32_t k; /* CHANNELS: channels an iteration; else 0 */
+    int32_t k;          /* CHANNELS: channels an iteration; else 0 */
+    int32_t iterations; /* CHANNELS: with k = 1. A tensor that is partial in the loop has channels /
+                           iterations * k of its channels in each; the last iteration has fewer where k does
+                           not divide. Else 1 */
     int32_t tile_h,
         tile_w;    /* PATCHES: rows and columns of the last operator's output a patch makes; else 0 */
     int32_t again; /* of the ops, the first so many only feed the last one and run a second time later */
     int64_t peak_bytes, extra_macs;
-    int32_t *live; /* tensors of the graph that count whole at this step */
+    double seconds; /* with the weights that are not resident; of an inner step 0 */
+    int32_t *live;  /* tensors of the graph that count whole at this step */
     int32_t n_live;
     int64_t inner_bytes;   /* what the step holds besides: rings, accumulators beyond their tensor, parts */
     struct row_plan *rows; /* ROWS: of every tensor that comes into being; else NULL */
@@ -70,6 +86,8 @@ struct schedule {
     int32_t n_steps;
     int64_t peak_bytes, extra_macs;
     int32_t peak_step; /* the first step that reaches the peak; -1 without steps */
+    double seconds;    /* predicted for one board, without moving inputs and outputs */
+    bool *resident;    /* of each operator of the graph: its weights lie in spare RAM */
     bool exhaustive;   /* false: the graph was too wide to try every order of its operators */
 };
 

@@ -13,18 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES_MAX = 3000, LOOPS_MAX = 1000, LOOPS_WIDE = 60, WORK_MAX = 200000, NO_STATE = -1 };
-
-struct state {
-    int64_t peak;
-    int32_t done_ops, first_edge, n_edges;
-    bool expanded, settled;
-};
-
-struct edge {
-    int32_t from, to;
-    struct move move;
-};
+enum { STATES_MAX = 3000, LOOPS_MAX = 1000, LOOPS_WIDE = 60, WORK_MAX = 200000 };
 
 struct queued {
     int64_t peak;
@@ -260,119 +249,12 @@ static int32_t cheapest(struct search *search)
     return goal;
 }
 
-/* ---- the fastest path under a threshold ---- */
-
-int64_t search_channels(const struct move *move, int64_t limit)
-{
-    if (move->mode != SCHEDULE_CHANNELS)
-        return 0;
-    int64_t k = move->part_bytes > 0 ? (limit - move->fixed_bytes) / move->part_bytes : move->iterations;
-    if (k >= move->iterations)
-        return move->iterations;
-    return k >= 4 ? k / 4 * 4 : k > 0 ? k : 1;
-}
-
-/* Nanoseconds beyond those of the operators run whole, roughly: 1 us an execution, and at 600 MHz one cycle a
- * MAC that is computed again and one an element for a sum in a loop, once an iteration. Weights that are read
- * again from flash and the speed of each kernel are not in it yet. */
-static double move_cost(const struct search *search, const struct move *move, int64_t limit)
-{
-    double executions = (double)(move->executions ? move->executions : move->n_ops), sums = 0;
-    if (move->mode == SCHEDULE_CHANNELS) {
-        int64_t k = search_channels(move, limit);
-        int64_t turns = (move->iterations + k - 1) / k;
-        executions *= (double)turns;
-        for (int32_t i = 0; i < move->n_ops; i++) {
-            const struct net_op *op = &search->net->ops[move->ops[i]];
-            if (op->class == OP_CLASS_AGGREGATING)
-                for (int32_t j = 0; j < move->n_ops; j++)
-                    if (search->net->ops[move->ops[j]].out == op->in[0])
-                        sums += (double)(turns - 1) * (double)search->net->tensors[op->out].bytes;
-        }
-    }
-    double looping = move->mode == SCHEDULE_FULL ? 0 : 1000; /* of equals the plainer one */
-    return executions * 1000 + looping + (double)move->extra_macs / 0.6 + sums / 0.6;
-}
-
-static int by_done(const void *a, const void *b)
-{
-    const int32_t *x = a, *y = b;
-    return x[1] != y[1] ? (x[1] < y[1] ? -1 : 1) : (x[0] < y[0] ? -1 : x[0] > y[0]);
-}
-
-/* Last edge of the best path to each state in `via`; false: the goal is out of reach under `limit`. */
-static bool best_path(struct search *search, int64_t limit, int32_t goal, int32_t *via, bool by_macs,
-                      int64_t *macs)
-{
-    size_t n = (size_t)search->n_states;
-    double *cost = malloc(n * sizeof *cost);
-    int64_t *extra = calloc(n, sizeof *extra);
-    int32_t(*order)[2] = malloc(n * sizeof *order);
-    bool reached = false;
-    if (!cost || !extra || !order) {
-        search->failed = true;
-        goto done;
-    }
-    for (int32_t s = 0; s < search->n_states; s++) {
-        order[s][0] = s;
-        order[s][1] = search->states[s].done_ops;
-        cost[s] = search->states[s].done_ops == 0 ? 0 : -1;
-        via[s] = -1;
-    }
-    qsort(order, n, sizeof *order, by_done);
-    for (size_t i = 0; i < n; i++) {
-        int32_t s = order[i][0];
-        if (cost[s] < 0 || !search->states[s].expanded)
-            continue;
-        for (int32_t e = 0; e < search->states[s].n_edges; e++) {
-            int32_t number = search->states[s].first_edge + e;
-            const struct edge *edge = &search->edges[number];
-            if (move_peak(&edge->move) > limit)
-                continue;
-            double sum =
-                cost[s] + (by_macs ? (double)edge->move.extra_macs : move_cost(search, &edge->move, limit));
-            if (cost[edge->to] >= 0 && cost[edge->to] <= sum)
-                continue;
-            cost[edge->to] = sum;
-            extra[edge->to] = extra[s] + edge->move.extra_macs;
-            via[edge->to] = number;
-        }
-    }
-    reached = cost[goal] >= 0;
-    *macs = reached ? extra[goal] : 0;
-done:
-    free(cost);
-    free(extra);
-    free(order);
-    return reached;
-}
-
 static int64_t budget_of(const struct net *net, const struct schedule_options *options)
 {
     double macs = 0;
     for (int32_t o = 0; o < net->n_ops; o++)
         macs += (double)net->ops[o].macs;
     return (int64_t)(macs * options->extra_macs / 100);
-}
-
-static bool emit_path(struct search *search, int32_t goal, int64_t limit, int64_t budget,
-                      struct search_result *result)
-{
-    int32_t *via = malloc((size_t)search->n_states * sizeof *via);
-    int64_t macs;
-    bool good = via && best_path(search, limit, goal, via, false, &macs);
-    if (good && macs > budget)
-        good = best_path(search, limit, goal, via, true, &macs);
-    int32_t n = 0;
-    for (int32_t s = goal; good && via[s] >= 0; s = search->edges[via[s]].from)
-        n++;
-    result->moves = good ? malloc((size_t)(n + 1) * sizeof *result->moves) : NULL;
-    good = good && result->moves;
-    result->n_moves = good ? n : 0;
-    for (int32_t s = goal; good && via[s] >= 0; s = search->edges[via[s]].from)
-        result->moves[--n] = search->edges[via[s]].move;
-    free(via);
-    return good;
 }
 
 static bool search_init(struct search *search, const struct net *net, const struct schedule_options *options,
@@ -433,92 +315,121 @@ static void expand_all(struct search *search, int64_t bound, int64_t budget)
     }
 }
 
-static int by_value(const void *a, const void *b)
+static struct paths paths_of(const struct search *search, int32_t goal, int64_t budget)
 {
-    const int64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
+    return (struct paths){.net = search->net,
+                          .options = search->options,
+                          .states = search->states,
+                          .edges = search->edges,
+                          .n_states = search->n_states,
+                          .n_edges = search->n_edges,
+                          .goal = goal,
+                          .budget = budget};
 }
 
-/* The least threshold under which the goal is reached within `budget` extra MACs; -1: none. */
-static int64_t least_limit(struct search *search, int32_t goal, int64_t budget)
-{
-    int64_t *peaks = malloc(((size_t)search->n_edges + 1) * sizeof *peaks), macs, found = -1;
-    int32_t *via = malloc((size_t)search->n_states * sizeof *via);
-    int32_t low = 0, high = search->n_edges;
-    search->failed |= !peaks || !via;
-    for (int32_t e = 0; e < search->n_edges && !search->failed; e++)
-        peaks[e] = move_peak(&search->edges[e].move);
-    if (!search->failed)
-        qsort(peaks, (size_t)search->n_edges, sizeof *peaks, by_value);
-    while (low < high && !search->failed) {
-        int32_t middle = low + (high - low) / 2;
-        if (best_path(search, peaks[middle], goal, via, true, &macs) && macs <= budget) {
-            found = peaks[middle];
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    free(peaks);
-    free(via);
-    return found;
-}
-
-/* A goal that is already known: the same search with moves that compute something again. */
-static bool refine(struct search *search, int64_t budget, struct search_result *result, int32_t *goal)
+/* All that moves of at most `bound` bytes lead to within `budget` extra MACs. The goal, or NO_STATE. */
+static int32_t expand_within(struct search *search, int64_t bound, int64_t budget)
 {
     done_word all[SCHEDULE_OPS_MAX / 64 + 1] = {0}, none[SCHEDULE_OPS_MAX / 64 + 1] = {0};
     for (int32_t o = 0; o < search->net->n_ops; o++)
         done_add(all, o);
-    search->again = true;
+    search->again = budget > 0;
     search->budget = budget;
-    if (find_state(search, none) == NO_STATE)
+    int32_t start = find_state(search, none), goal = find_state(search, all);
+    if (start == NO_STATE || goal == NO_STATE)
+        return NO_STATE;
+    expand_all(search, bound, budget);
+    return search->failed ? NO_STATE : goal;
+}
+
+/* A lower peak by computing something again; false: none. Otherwise `result` has the moves too. */
+static bool refine(struct search *search, int64_t budget, struct search_result *result)
+{
+    int32_t goal = expand_within(search, result->peak_bytes, budget);
+    if (goal == NO_STATE)
         return false;
-    *goal = find_state(search, all);
-    expand_all(search, result->peak_bytes, budget);
-    int64_t limit = search->failed || *goal == NO_STATE ? -1 : least_limit(search, *goal, budget);
-    if (limit >= 0)
-        result->peak_bytes = limit;
-    return limit >= 0;
+    struct paths paths = paths_of(search, goal, budget);
+    int64_t least = paths_least(&paths, &search->failed);
+    if (least < 0 || !paths_fastest(&paths, least, least, result))
+        return false;
+    result->peak_bytes = least;
+    return true;
 }
 
-static bool emit(struct search *search, int32_t goal, struct search_result *result)
+/* Up to `bound` bytes: a faster schedule, if there is one. */
+static void hurry(const struct net *net, const struct schedule_options *options, bool ordered, int64_t bound,
+                  int64_t budget, struct search_result *result)
 {
-    result->limit_bytes = result->peak_bytes;
-    if (search->options->ram > result->peak_bytes) {
-        result->limit_bytes = search->options->ram;
-        expand_all(search, result->limit_bytes, budget_of(search->net, search->options));
+    struct search search;
+    struct search_result faster = {.moves = NULL};
+    int32_t goal =
+        search_init(&search, net, options, ordered) ? expand_within(&search, bound, budget) : NO_STATE;
+    struct paths paths = paths_of(&search, goal, budget);
+    if (goal != NO_STATE && paths_fastest(&paths, result->peak_bytes, bound, &faster) &&
+        faster.seconds < result->seconds) {
+        free(result->moves);
+        result->moves = faster.moves;
+        result->n_moves = faster.n_moves;
+        result->limit_bytes = faster.limit_bytes;
+        result->seconds = faster.seconds;
+        faster.moves = NULL;
     }
-    return !search->failed &&
-           emit_path(search, goal, result->limit_bytes, budget_of(search->net, search->options), result);
+    free(faster.moves);
+    search_free(&search);
 }
 
-static bool run(const struct net *net, const struct schedule_options *options, bool ordered,
-                struct search_result *result)
+static bool least(const struct net *net, const struct schedule_options *options, bool ordered,
+                  struct search_result *result)
 {
-    struct search search, again;
-    int64_t budget = budget_of(net, options);
+    struct search search;
     bool good = search_init(&search, net, options, ordered);
-    int32_t goal = good ? cheapest(&search) : NO_STATE, again_goal;
+    int32_t goal = good ? cheapest(&search) : NO_STATE;
     good = good && goal != NO_STATE && !search.failed;
     result->out_of_memory = !good && (search.failed || search.exhaustive);
     if (good) {
+        struct paths paths = paths_of(&search, goal, 0);
         result->peak_bytes = search.states[goal].peak;
         result->exhaustive = search.exhaustive && !ordered;
-        bool better = budget > 0 && options->axes >= SCHEDULE_AXES_ROWS &&
-                      search_init(&again, net, options, ordered) &&
-                      refine(&again, budget, result, &again_goal);
-        good = better ? emit(&again, again_goal, result) : emit(&search, goal, result);
-        if (budget > 0 && options->axes >= SCHEDULE_AXES_ROWS)
-            search_free(&again);
+        good = paths_fastest(&paths, result->peak_bytes, result->peak_bytes, result);
         result->out_of_memory = !good;
     }
     search_free(&search);
     return good;
 }
 
-bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result)
+static bool least_of_both(const struct net *net, const struct schedule_options *options,
+                          struct search_result *result, bool *ordered)
 {
     *result = (struct search_result){.moves = NULL};
-    return run(net, options, false, result) || (!result->out_of_memory && run(net, options, true, result));
+    *ordered = !least(net, options, false, result);
+    return !*ordered || (!result->out_of_memory && least(net, options, true, result));
+}
+
+bool search_least(const struct net *net, const struct schedule_options *options, struct search_result *result)
+{
+    bool ordered;
+    return least_of_both(net, options, result, &ordered);
+}
+
+bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result)
+{
+    struct search search;
+    int64_t budget = options->axes >= SCHEDULE_AXES_ROWS ? budget_of(net, options) : 0;
+    bool ordered;
+    if (!least_of_both(net, options, result, &ordered))
+        return false;
+    if (options->ram == 0 || options->ram >= result->peak_bytes)
+        hurry(net, options, ordered, options->ram ? options->ram : result->peak_bytes, 0, result);
+    if (budget > 0 && (options->ram == 0 || options->ram < result->peak_bytes)) {
+        struct search_result lower = *result;
+        if (search_init(&search, net, options, ordered) && refine(&search, budget, &lower)) {
+            free(result->moves);
+            *result = lower;
+        }
+        search_free(&search);
+    }
+    if (budget > 0)
+        hurry(net, options, ordered, options->ram > result->peak_bytes ? options->ram : result->peak_bytes,
+              budget, result);
+    return true;
 }

@@ -1,4 +1,4 @@
-/* The search for the schedule with the least peak; see search.c. Not for other modules. */
+/* The search for the schedule with the least peak; see search.c and path.c. Not for other modules. */
 #ifndef SHOAL_SERVER_SCHEDULE_SEARCH_H
 #define SHOAL_SERVER_SCHEDULE_SEARCH_H
 
@@ -8,20 +8,48 @@ struct search_result {
     struct move *moves; /* malloc'ed, the caller's */
     int32_t n_moves;
     int64_t peak_bytes;  /* the least that was found */
-    int64_t limit_bytes; /* what the moves keep to: options.ram if it is larger */
+    int64_t limit_bytes; /* what the moves keep to: more than peak_bytes only if options.ram is */
+    double seconds;
     bool exhaustive, out_of_memory;
 };
 
-/* False: nothing was found; out_of_memory says why. */
+/* False: nothing was found; out_of_memory says why. The net is prepared (cost_prepare). */
 bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result);
+/* Only the least peak without extra MACs, and a fast path to it among what was met on the way. */
+bool search_least(const struct net *net, const struct schedule_options *options,
+                  struct search_result *result);
 
-/* Channels an iteration of a loop that stays within `limit` bytes: as many as fit, a multiple of 4 from 4 on;
- * 0 of a move that is no loop over channels. */
-int64_t search_channels(const struct move *move, int64_t limit);
+/* ---- the states and moves that a search has met, and paths through them (path.c) ---- */
 
-/* patches.c: how a patch of the move is made; moves' ops are places in move->ops. h, w: the most rows and
- * columns of each op's output within a patch. result->moves is the caller's, also after false. */
-bool patches_inner(const struct net *net, const done_word *done, const struct schedule_options *options,
-                   const struct move *move, struct search_result *result, int32_t *h, int32_t *w);
+enum { NO_STATE = -1 };
+
+struct state {
+    int64_t peak;
+    int32_t done_ops, first_edge, n_edges;
+    bool expanded, settled;
+};
+
+struct edge {
+    int32_t from, to;
+    struct move move;
+};
+
+struct paths {
+    const struct net *net;
+    const struct schedule_options *options;
+    const struct state *states;
+    const struct edge *edges;
+    int32_t n_states, n_edges, goal;
+    int64_t budget; /* extra MACs */
+};
+
+/* The least threshold under which the goal is reached within the budget; -1: none. */
+int64_t paths_least(const struct paths *paths, bool *out_of_memory);
+/* The fastest path found under `limit`, which is at least paths_least: moves and limit_bytes of the result.
+ */
+bool paths_fastest(const struct paths *paths, int64_t least, int64_t limit, struct search_result *result);
+
+/* patches.c: the most rows and columns of each op's output that a patch of the move needs. */
+void patches_sizes(const struct net *net, const struct move *move, int32_t *h, int32_t *w);
 
 #endif

@@ -3,10 +3,11 @@
  * every cut of it into loops, every choice of overwriting. The published numbers of known networks, to the
  * byte. What is refused when a graph is read.
  */
-#include "server/schedule/internal.h"
+#include "server/schedule/cost.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
 #include "server/model/optable.h"
+#include "server/plan/plan.h"
 #include "tests/support/prng.h"
 
 #include <setjmp.h>
@@ -669,6 +670,7 @@ static void patches_count_every_mac_again_and_hold_what_later_tiles_need(void **
     for (uint64_t seed = 0; seed < 600; seed++) {
         struct graph *graph = graph_of(random_network(seed));
         struct net *net = schedule_net(graph);
+        cost_prepare(net, schedule_board_default());
         int64_t bound = 0;
         for (int32_t o = 0; o < net->n_ops; o++)
             bound = net->tensors[net->ops[o].out].bytes > bound ? net->tensors[net->ops[o].out].bytes : bound;
@@ -795,11 +797,10 @@ static void bottleneck_adds_up_to_the_peak(void **state)
     }
 }
 
-static void the_limit_of_memory_is_kept_or_refused_and_more_memory_takes_more_channels(void **state)
+static void memory_that_is_too_little_is_refused(void **state)
 {
     (void)state;
-    struct graph *graph =
-        known_graph("irb", "the_limit_of_memory_is_kept_or_refused_and_more_memory_takes_more_channels");
+    struct graph *graph = known_graph("irb", "memory_that_is_too_little_is_refused");
     struct schedule_options options = schedule_defaults();
     options.axes = SCHEDULE_AXES_CHANNELS;
     struct error error;
@@ -808,17 +809,66 @@ static void the_limit_of_memory_is_kept_or_refused_and_more_memory_takes_more_ch
     assert_null(schedule_make(graph, &options, &error));
     assert_int_equal(error.status, STATUS_DOES_NOT_FIT);
     assert_int_equal(error.shortfall.need_bytes, 20618);
-    int32_t before = 0;
-    for (options.ram = 20618; options.ram < 60000; options.ram += 3000) {
-        struct schedule *schedule = schedule_make(graph, &options, NULL);
-        assert_non_null(schedule);
-        assert_true(schedule->peak_bytes <= options.ram);
-        int32_t k = schedule->steps[0].mode == SCHEDULE_CHANNELS ? schedule->steps[0].k : 144;
-        assert_true(k >= before);
-        before = k;
-        schedule_free(schedule);
+    graph_free(graph);
+}
+
+static void more_memory_is_never_slower(void **state)
+{
+    static const char *const names[] = {"irb", "resnet8", "ds_cnn_l", "mbv2_112"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct graph *graph = known_graph(names[i], "more_memory_is_never_slower");
+        struct schedule_options options = schedule_defaults();
+        struct schedule *least = schedule_make(graph, &options, NULL);
+        assert_non_null(least);
+        double first = least->seconds, before = first;
+        for (int32_t n = 0; n < 12; n++) {
+            options.ram = least->peak_bytes + (int64_t)n * n * least->peak_bytes / 16;
+            struct schedule *schedule = schedule_make(graph, &options, NULL);
+            assert_non_null(schedule);
+            assert_true(schedule->peak_bytes <= options.ram);
+            double sum = 0;
+            for (int32_t s = 0; s < schedule->n_steps; s++)
+                sum += schedule->steps[s].seconds;
+            assert_true(sum > 0.999999 * schedule->seconds && sum < 1.000001 * schedule->seconds);
+            assert_true(n == 0 || schedule->seconds <= before * 1.001); /* the search is not exact */
+            before = schedule->seconds;
+            schedule_free(schedule);
+        }
+        schedule_free(least);
+        graph_free(graph);
     }
-    assert_int_equal(before, 144);
+}
+
+static void times_are_those_of_the_profile_and_of_the_planner(void **state)
+{
+    (void)state;
+    struct schedule_board good, slow;
+    json_t *name = json_string("teensy41-good"), *other = json_string("teensy41-cautious");
+    assert_int_equal(plan_schedule_board(name, &good, NULL), 0);
+    assert_int_equal(plan_schedule_board(other, &slow, NULL), 0);
+    assert_memory_equal(&good, schedule_board_default(), sizeof good);
+    json_decref(name);
+    json_decref(other);
+    struct graph *graph = known_graph("mbv2_112", "times_are_those_of_the_profile_and_of_the_planner");
+    struct plan_board board = *plan_profile("teensy41-good");
+    struct plan_options single = {.strategy = PLAN_STRATEGY_SINGLE, .shares = PLAN_SHARES_EVEN};
+    struct plan *plan = plan_make(graph, "", &board, 1, &single, NULL, NULL, NULL);
+    assert_non_null(plan);
+    struct schedule_options options = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32, .board = &good};
+    good.weight_ram_bytes = good.arena_bytes =
+        0; /* nothing resident: the planner keeps none in spare arena */
+    struct schedule *schedule = schedule_make(graph, &options, NULL);
+    double ms = plan->computing_ms + plan->flash_ms + 1e3 * (double)plan->parties[0].resident_bytes / 40e6;
+    assert_non_null(schedule);
+    assert_true(1e3 * schedule->seconds > 0.99 * ms && 1e3 * schedule->seconds < 1.01 * ms);
+    double before = schedule->seconds;
+    schedule_free(schedule);
+    options.board = &slow;
+    schedule = schedule_make(graph, &options, NULL);
+    assert_true(schedule->seconds > 1.5 * before);
+    schedule_free(schedule);
+    plan_free(plan);
     graph_free(graph);
 }
 
@@ -909,7 +959,9 @@ int main(void)
         cmocka_unit_test(known_networks_take_the_published_memory_by_channels),
         cmocka_unit_test(known_networks_take_less_by_rows_and_by_running_twice),
         cmocka_unit_test(bottleneck_adds_up_to_the_peak),
-        cmocka_unit_test(the_limit_of_memory_is_kept_or_refused_and_more_memory_takes_more_channels),
+        cmocka_unit_test(memory_that_is_too_little_is_refused),
+        cmocka_unit_test(more_memory_is_never_slower),
+        cmocka_unit_test(times_are_those_of_the_profile_and_of_the_planner),
         cmocka_unit_test(bad_graphs_are_refused_with_the_place),
         cmocka_unit_test(ten_thousand_operators_are_refused),
     };
