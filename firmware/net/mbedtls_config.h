@@ -9,8 +9,16 @@
 #define MBEDTLS_HAVE_ASM
 #define MBEDTLS_PLATFORM_C
 #define MBEDTLS_PLATFORM_MEMORY
+#define MBEDTLS_PLATFORM_NO_STD_FUNCTIONS
 #define MBEDTLS_MEMORY_BUFFER_ALLOC_C /* all of its heap is one array: net_tls.c */
 #define MBEDTLS_MEMORY_DEBUG
+/* A heap that was written over ends this start; nothing is printed. */
+#define MBEDTLS_PLATFORM_EXIT_MACRO(code) net_tls_die()
+#define MBEDTLS_PLATFORM_FPRINTF_MACRO(...) ((void)0)
+#define MBEDTLS_PLATFORM_PRINTF_MACRO(...) ((void)0)
+#define MBEDTLS_PLATFORM_SNPRINTF_MACRO net_tls_snprintf
+_Noreturn void net_tls_die(void);
+int net_tls_snprintf(char *to, __SIZE_TYPE__ room, const char *format, ...);
 
 #define MBEDTLS_NO_PLATFORM_ENTROPY
 #define MBEDTLS_ENTROPY_C

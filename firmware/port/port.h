@@ -41,6 +41,8 @@ void port_wait(uint32_t us);
 void port_console(const char *text, uint32_t n);
 enum port_cause port_cause(void);
 _Noreturn void port_reset(void);
+/* Ends this start, with `text` as the reason of the next one. */
+_Noreturn void port_die(const char *text);
 /* The watchdog resets the board unless it is fed for so long. Its last warning is m7_watchdog_bites(). */
 void port_watchdog_start(uint32_t ms);
 void port_watchdog_feed(void);

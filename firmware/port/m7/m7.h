@@ -36,8 +36,6 @@ void m7_flash_writable(bool writable);
 /* Called by a port's watchdog interrupt, with the frame that the interrupt stacked: keeps the place, resets.
  */
 _Noreturn void m7_watchdog_bites(const uint32_t *frame);
-/* Keeps `text` as the reason and resets. */
-_Noreturn void m7_die(const char *text);
 /* Why this start: "power on", "watchdog at 0x60012345", "fault ..."; static. */
 const char *m7_reset_reason(void);
 uint32_t m7_stack_high_water(void); /* bytes, by the paint */

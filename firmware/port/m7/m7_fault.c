@@ -76,7 +76,7 @@ _Noreturn void m7_watchdog_bites(const uint32_t *frame)
     keep();
 }
 
-_Noreturn void m7_die(const char *text)
+_Noreturn void port_die(const char *text)
 {
     text_format(record.text, sizeof record.text, "%s", text);
     keep();

@@ -4,6 +4,7 @@
  */
 #include "firmware/port/m7/m7.h"
 #include "firmware/port/m7/m7_parts.h"
+#include "firmware/port/port.h"
 
 enum { EXCEPTIONS = 16 };
 
@@ -46,7 +47,7 @@ static void interrupt(void)
     if (number < M7_INTERRUPTS && handlers[number] != NULL)
         handlers[number]();
     else
-        m7_die("an interrupt that nobody asked for");
+        port_die("an interrupt that nobody asked for");
 }
 
 void m7_interrupt(uint32_t number, void (*handler)(void), uint8_t priority)
