@@ -70,15 +70,21 @@ void port_start(void)
     mark = RUNNING;
 }
 
+/* The counter may have begun anew before its tick was counted (QEMU delivers it late): then time stands until it is. */
 uint64_t port_now_us(void)
 {
+    static uint64_t last;
     uint32_t high, low, value;
     do {
         high = wraps;
         low = ticks;
         value = SYSTICK_VALUE;
     } while (low != ticks || high != wraps);
-    return ((uint64_t)high << 32 | low) * 1000 + (MPS2_HZ / TICK_HZ - 1 - value) / (MPS2_HZ / 1000000);
+    uint64_t now =
+        ((uint64_t)high << 32 | low) * 1000 + (MPS2_HZ / TICK_HZ - 1 - value) / (MPS2_HZ / 1000000);
+    if (now > last)
+        last = now;
+    return last;
 }
 
 uint64_t port_clock_hz(void)
