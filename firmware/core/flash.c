@@ -79,11 +79,14 @@ int flash_program(const struct board_flash *flash, uint32_t offset, const uint8_
 
 uint32_t flash_crc32(uint32_t crc, const uint8_t *bytes, uint32_t n)
 {
+    static const uint32_t of_nibble[16] = {
+        0x00000000, 0x1DB71064, 0x3B6E20C8, 0x26D930AC, 0x76DC4190, 0x6B6B51F4, 0x4DB26158, 0x5005713C,
+        0xEDB88320, 0xF00F9344, 0xD6D6A3E8, 0xCB61B38C, 0x9B64C2B0, 0x86D3D2D4, 0xA00AE278, 0xBDBDF21C};
     crc = ~crc;
     for (uint32_t i = 0; i < n; i++) {
         crc ^= bytes[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+        crc = crc >> 4 ^ of_nibble[crc & 15];
+        crc = crc >> 4 ^ of_nibble[crc & 15];
     }
     return ~crc;
 }
