@@ -122,8 +122,8 @@ setup-build setup-test setup-run setup-firmware:
 setup-node: setup-test                        # what the browser tests need of npm, in build/node
 	@scripts/setup node
 
-run: setup-run all                            ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it
-	@B=$(B) exec scripts/run
+run: setup-run all $(if $(filter qemu,$(BOARDS)),firmware) ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it; BOARDS=qemu: emulated ones
+	@B=$(B) BOARDS=$(BOARDS) exec scripts/run
 
 test: setup-test setup-node all tests         ## all tests; ONLY=PATTERN runs those whose name matches
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run '$(ONLY)'
