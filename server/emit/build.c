@@ -71,7 +71,12 @@ uint16_t image_range(struct image *image, int32_t lo, int32_t hi)
     range.hi = (uint16_t)hi;
     range.parent = FRAGMENT_NONE;
     range.loop = FRAGMENT_NO_LOOP;
-    return add_once(image, &image->ranges, &range, sizeof range);
+    return image_range_of(image, &range);
+}
+
+uint16_t image_range_of(struct image *image, const struct fragment_range *range)
+{
+    return add_once(image, &image->ranges, range, sizeof *range);
 }
 
 uint16_t image_view(struct image *image, const struct fragment_view *view)

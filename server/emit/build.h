@@ -26,6 +26,7 @@ void image_drop(struct image *image);
 
 /* Index of [lo, hi). */
 uint16_t image_range(struct image *image, int32_t lo, int32_t hi);
+uint16_t image_range_of(struct image *image, const struct fragment_range *range);
 /* Index of the record, added if there is no equal one. */
 uint16_t image_view(struct image *image, const struct fragment_view *view);
 uint16_t image_params(struct image *image, const struct nn_params *params);

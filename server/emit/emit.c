@@ -9,7 +9,7 @@
 
 #include "server/base/hash.h"
 #include "server/base/stop.h"
-#include "server/emit/build.h"
+#include "server/emit/internal.h"
 #include "server/emit/params.h"
 #include "server/model/optable.h"
 #include "shared/vm/vm.h"
@@ -17,19 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct emitter {
-    const struct plan *plan;
-    const struct graph *graph;
-    const struct plan_party *party;
-    int32_t number;
-    struct image image;
-    struct plan_slice *slices; /* of the party */
-    uint16_t *slice_index;     /* in the image; FRAGMENT_NONE: not yet added */
-    int32_t n_slices;
-    uint16_t *constants; /* of each tensor: its slice */
-    struct error *error;
-};
 
 /* ---- views ---- */
 
@@ -80,7 +67,7 @@ static uint16_t own_view(struct emitter *emitter, int32_t index)
     return buffer_view(emitter, index, emitter->graph->tensors[emitter->party->buffers[index].tensor].shape);
 }
 
-static uint16_t constant_view(struct emitter *emitter, int32_t tensor)
+uint16_t emit_constant(struct emitter *emitter, int32_t tensor)
 {
     const struct tensor *item = &emitter->graph->tensors[tensor];
     uint32_t bytes = (uint32_t)shape_elements(item->shape);
@@ -104,7 +91,7 @@ static uint16_t constant_view(struct emitter *emitter, int32_t tensor)
 static uint16_t input_view(struct emitter *emitter, const struct op *op, int32_t input, int32_t buffer)
 {
     if (buffer < 0)
-        return constant_view(emitter, op->inputs[input]);
+        return emit_constant(emitter, op->inputs[input]);
     return buffer_view(emitter, buffer, emitter->graph->tensors[op->inputs[input]].shape);
 }
 
@@ -129,22 +116,42 @@ static void fill_values(const struct graph *graph, const struct plan_slice *slic
         memcpy(at + t * channels, op->weights + t * all + (size_t)slice->c0, channels);
 }
 
-static void fill_slice(const struct graph *graph, const struct plan_slice *slice, uint8_t *at)
+/* Multipliers, shifts and biases of output channels [c0, c1). */
+static void fill_scales(const struct graph *graph, const struct op *op, int32_t c0, int32_t c1, uint8_t *at)
 {
-    const struct op *op = &graph->ops[slice->op];
-    int32_t channels = slice->c1 - slice->c0;
-    fill_values(graph, slice, at);
-    uint8_t *tail = at + (slice->values + 3) / 4 * 4;
+    int32_t channels = c1 - c0;
     for (int32_t i = 0; i < channels; i++) {
-        struct quant_multiplier m = params_channel(graph, op, slice->c0 + i);
-        put32(tail + 4 * i, m.mantissa);
-        put32(tail + 4 * (channels + i), m.shift);
-        put32(tail + 4 * (2 * channels + i), op->bias ? op->bias[slice->c0 + i] : 0);
+        struct quant_multiplier m = params_channel(graph, op, c0 + i);
+        put32(at + 4 * i, m.mantissa);
+        put32(at + 4 * (channels + i), m.shift);
+        put32(at + 4 * (2 * channels + i), op->bias ? op->bias[c0 + i] : 0);
     }
 }
 
+static void fill_slice(const struct graph *graph, const struct plan_slice *slice, uint8_t *at)
+{
+    fill_values(graph, slice, at);
+    fill_scales(graph, &graph->ops[slice->op], slice->c0, slice->c1, at + (slice->values + 3) / 4 * 4);
+}
+
+uint16_t emit_scales(struct emitter *emitter, int32_t op)
+{
+    const struct op *of = &emitter->graph->ops[op];
+    int32_t channels = emitter->graph->tensors[of->output].shape.c;
+    struct fragment_slice slice;
+    uint8_t *at;
+    memset(&slice, 0, sizeof slice);
+    slice.kind = FRAGMENT_SLICE_FINISH;
+    slice.c1 = (uint16_t)channels;
+    slice.total_bytes = (uint32_t)(12 * channels);
+    uint16_t index = image_slice(&emitter->image, &slice, false, &at);
+    if (at)
+        fill_scales(emitter->graph, of, 0, channels, at);
+    return index;
+}
+
 /* The slice of an operator that covers output channel c. */
-static uint16_t weights_of(struct emitter *emitter, int32_t op, int32_t c, const struct plan_slice **found)
+uint16_t emit_weights(struct emitter *emitter, int32_t op, int32_t c, const struct plan_slice **found)
 {
     int32_t i = 0;
     while (i < emitter->n_slices &&
@@ -176,7 +183,7 @@ static uint16_t weights_of(struct emitter *emitter, int32_t op, int32_t c, const
     return emitter->slice_index[i];
 }
 
-static uint16_t table_of(struct emitter *emitter, const struct op *op, int32_t input)
+uint16_t emit_table(struct emitter *emitter, const struct op *op, int32_t input)
 {
     int8_t table[256];
     params_table(emitter->graph, op, input, table);
@@ -199,7 +206,7 @@ static uint16_t table_of(struct emitter *emitter, const struct op *op, int32_t i
 
 /* ---- instructions ---- */
 
-static struct fragment_code blank(enum fragment_op op, int32_t layer)
+struct fragment_code emit_blank(enum fragment_op op, int32_t layer)
 {
     struct fragment_code code;
     memset(&code, 0, sizeof code);
@@ -216,7 +223,7 @@ static void emit_conv(struct emitter *emitter, const struct plan_step *step, str
     for (int32_t c = step->box.c0; c < step->box.c1;) {
         const struct plan_slice *slice;
         struct box box = step->box;
-        code.slice = weights_of(emitter, step->op, c, &slice);
+        code.slice = emit_weights(emitter, step->op, c, &slice);
         box.c0 = c;
         box.c1 = slice->c1 < step->box.c1 ? slice->c1 : step->box.c1;
         image_box(&emitter->image, &code, box);
@@ -232,7 +239,7 @@ static void emit_sum(struct emitter *emitter, const struct plan_step *step, stru
     const struct op *op = &emitter->graph->ops[step->op];
     struct shape out = emitter->graph->tensors[op->output].shape,
                  in = emitter->graph->tensors[op->inputs[0]].shape;
-    struct fragment_code zero = blank(FRAGMENT_ZERO, step->op), sum = blank(FRAGMENT_SUM, step->op);
+    struct fragment_code zero = emit_blank(FRAGMENT_ZERO, step->op), sum = emit_blank(FRAGMENT_SUM, step->op);
     uint16_t sums = buffer_view(emitter, step->scratch, out);
     zero.out = sum.out = sums;
     sum.in[0] = finish.in[0];
@@ -254,11 +261,11 @@ static void emit_copy(struct emitter *emitter, const struct plan_step *step, str
     const struct op *op = &emitter->graph->ops[step->op];
     if (step->scratch >= 0) {
         const struct plan_buffer *buffer = &emitter->party->buffers[step->scratch];
-        struct fragment_code look = blank(FRAGMENT_LUT, step->op);
+        struct fragment_code look = emit_blank(FRAGMENT_LUT, step->op);
         look.in[0] = code.in[0];
         look.out =
             buffer_view(emitter, step->scratch, emitter->graph->tensors[op->inputs[step->input]].shape);
-        look.slice = table_of(emitter, op, step->input);
+        look.slice = emit_table(emitter, op, step->input);
         image_box(&emitter->image, &look, buffer->box);
         image_code(&emitter->image, &look);
         code.in[0] = look.out;
@@ -288,7 +295,7 @@ static void emit_task(struct emitter *emitter, const struct plan_step *step)
         [OP_KERNEL_RESIZE] = FRAGMENT_RESIZE, [OP_KERNEL_SOFTMAX] = FRAGMENT_SOFTMAX};
     const struct op *op = &emitter->graph->ops[step->op];
     enum op_kernel kernel = op_row(op->kind)->kernel;
-    struct fragment_code code = blank((enum fragment_op)ops[kernel], step->op);
+    struct fragment_code code = emit_blank((enum fragment_op)ops[kernel], step->op);
     code.in[0] = input_view(emitter, op, kernel == OP_KERNEL_COPY ? step->input : 0, step->in[0]);
     code.out = own_view(emitter, step->out);
     if (kernel != OP_KERNEL_LUT) {
@@ -307,10 +314,10 @@ static void emit_task(struct emitter *emitter, const struct plan_step *step)
         emit_copy(emitter, step, code);
         return;
     case OP_KERNEL_DW:
-        code.slice = weights_of(emitter, step->op, step->box.c0, &slice);
+        code.slice = emit_weights(emitter, step->op, step->box.c0, &slice);
         break;
     case OP_KERNEL_LUT:
-        code.slice = table_of(emitter, op, 0);
+        code.slice = emit_table(emitter, op, 0);
         break;
     case OP_KERNEL_ADD:
     case OP_KERNEL_MUL:
@@ -323,7 +330,7 @@ static void emit_task(struct emitter *emitter, const struct plan_step *step)
     image_code(&emitter->image, &code);
 }
 
-static uint32_t add_transfer(struct emitter *emitter, uint32_t index)
+uint32_t emit_transfer(struct emitter *emitter, uint32_t index)
 {
     const struct conduct_transfer *from = &emitter->plan->table.transfers[index];
     struct fragment_transfer to;
@@ -354,7 +361,7 @@ static void emit_step(struct emitter *emitter, const struct plan_step *step)
         emit_task(emitter, step);
         return;
     }
-    struct fragment_code code = blank((enum fragment_op)ops[step->kind], step->op);
+    struct fragment_code code = emit_blank((enum fragment_op)ops[step->kind], step->op);
     if (step->in[0] >= 0)
         code.in[0] = own_view(emitter, step->in[0]);
     if (step->out >= 0)
@@ -364,7 +371,7 @@ static void emit_step(struct emitter *emitter, const struct plan_step *step)
     else
         image_box(&emitter->image, &code, step->box);
     if (step->kind == PLAN_STEP_SEND || step->kind == PLAN_STEP_POST)
-        code.arg = add_transfer(emitter, step->transfer);
+        code.arg = emit_transfer(emitter, step->transfer);
     image_code(&emitter->image, &code);
 }
 
@@ -451,7 +458,9 @@ static int emit_party(const struct plan *plan, int32_t number, struct emit_fragm
                               .number = number,
                               .error = error};
     int status = begin_party(&emitter);
-    for (int32_t s = 0; s < emitter.party->n_steps && status == 0; s++) {
+    if (status == 0 && emitter.party->program)
+        status = emit_program(&emitter, emitter.party->program);
+    for (int32_t s = 0; s < emitter.party->n_steps && status == 0 && !emitter.party->program; s++) {
         emit_step(&emitter, &emitter.party->steps[s]);
         if (emitter.image.status < 0)
             status = error_set(error, (enum status)emitter.image.status, "board %d's fragment is too large",

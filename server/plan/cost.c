@@ -174,6 +174,18 @@ static int32_t table_count(const struct plan *plan, const struct plan_party *par
     return tables;
 }
 
+/* Multipliers and biases that a program keeps apart from weights. */
+static int64_t scales_apart(const struct graph *graph, const struct lowered *program)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < program->n_code; i++)
+        if (program->code[i].whole_scales)
+            sum +=
+                (int64_t)sizeof(struct fragment_slice) + FRAGMENT_ALIGN +
+                SCALES_BYTES * (int64_t)graph->tensors[graph->ops[program->code[i].graph_op].output].shape.c;
+    return sum;
+}
+
 /* No less than what emit will write: every step with records of its own. */
 static void bound_fragment(struct plan *plan, int32_t party, int32_t n_slices)
 {
@@ -190,6 +202,12 @@ static void bound_fragment(struct plan *plan, int32_t party, int32_t n_slices)
         code * (int64_t)sizeof(struct fragment_code) + transfers * (int64_t)sizeof(struct fragment_transfer) +
         plan->graph->n_ops * 2 * (int64_t)sizeof(struct nn_params) +
         (n_slices + tables + 64) * (int64_t)sizeof(struct fragment_slice);
+    if (item->program)
+        records +=
+            (item->program->n_ranges + 2) * (int64_t)sizeof(struct fragment_range) +
+            item->program->n_views * (int64_t)sizeof(struct fragment_view) +
+            item->program->n_code * (int64_t)(sizeof(struct fragment_code) + sizeof(struct nn_params)) +
+            scales_apart(plan->graph, item->program);
     item->fragment_bytes = (int64_t)sizeof(struct fragment_header) + 8 * FRAGMENT_ALIGN + records +
                            item->weight_bytes + tables * 256 + constants;
 }
@@ -310,7 +328,9 @@ static void compute(struct plan *plan, struct clocks *clocks, int32_t segment)
         struct plan_times *times = &plan->segments[segment].times[b];
         times->start_ms = 1e3 * clocks->now[b];
         double computing = 0, flash = 0;
-        for (int32_t s = 0; s < party->n_steps; s++) {
+        if (party->program && segment == 0)
+            partial_seconds(plan, b, &computing, &flash);
+        for (int32_t s = 0; s < party->n_steps && !party->program; s++) {
             const struct plan_step *step = &party->steps[s];
             if (step->segment != segment)
                 continue;

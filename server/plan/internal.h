@@ -96,8 +96,10 @@ struct maker {
     int32_t
         *rank_before; /* of each operator: rank of the hop up before it, -1: no exchange; n_ops: the end */
     uint32_t ranks;
-    int32_t *segment_of; /* of each operator, -1 */
-    bool failed;         /* out of memory */
+    int32_t *segment_of;            /* of each operator, -1 */
+    const struct schedule *partial; /* the first board runs this alone; NULL: none */
+    const struct schedule_options *partial_options;
+    bool failed; /* out of memory */
 };
 
 /* Room for one more at (*vector)[*n], zeroed; NULL without memory (then maker->failed is set). Counts it. */
@@ -120,6 +122,10 @@ void route_op(struct maker *maker, int32_t op);
 void program_write(struct maker *maker);
 /* memory.c: buffers from stores, packed; peak and arena of each party. */
 void memory_place(struct maker *maker);
+/* partial.c: in place of cut, route, program and memory where the first board runs a schedule. */
+void partial_write(struct maker *maker);
+/* What the program of the board at [b] takes. */
+void partial_seconds(const struct plan *plan, int32_t b, double *computing, double *flash);
 /* cost.c: weights' bytes, fragment sizes, times. */
 void cost_predict(struct maker *maker);
 

@@ -51,9 +51,11 @@ static void collect(struct maker *maker, uint16_t number, struct layout *layout)
         int32_t group = may_share(maker, party, store) ? layout->group_of[store->shares_with] : -1;
         if (group < 0) {
             group = layout->n_groups++;
-            layout->groups[group] = (struct group){
-                {box_elements(store->box) * store->elem, store->first, store->last, align_of(store), 0},
-                store->tensor >= maker->graph->n_tensors};
+            layout->groups[group] = (struct group){{.bytes = box_elements(store->box) * store->elem,
+                                                    .first = store->first,
+                                                    .last = store->last,
+                                                    .align = align_of(store)},
+                                                   store->tensor >= maker->graph->n_tensors};
         }
         struct pack_item *item = &layout->groups[group].item;
         item->first = store->first < item->first ? store->first : item->first;

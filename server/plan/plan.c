@@ -24,6 +24,8 @@ struct search {
     int64_t cap[PLAN_BOARDS_MAX], share[PLAN_BOARDS_MAX];
     enum maker_mode mode;
     struct error *error;
+    const struct schedule *partial; /* what the board with the share runs; NULL: whole operators */
+    const struct schedule_options *partial_options;
 };
 
 /* ---- one plan for given shares ---- */
@@ -82,7 +84,7 @@ static void set_fractions(struct maker *maker, const struct search *search)
     }
 }
 
-static int run_maker(struct maker *maker)
+static void write_whole(struct maker *maker)
 {
     const struct graph *graph = maker->graph;
     for (int32_t i = 0; i < graph->n_ops && !maker->failed; i++) {
@@ -97,7 +99,15 @@ static int run_maker(struct maker *maker)
         program_write(maker);
     if (!maker->failed)
         memory_place(maker);
-    if (!maker->failed)
+}
+
+static int run_maker(struct maker *maker)
+{
+    if (maker->partial)
+        partial_write(maker);
+    else
+        write_whole(maker);
+    if (!maker->failed && maker->error->status == STATUS_OK)
         cost_predict(maker);
     if (maker->failed)
         return error_set(maker->error, STATUS_NO_MEMORY, "no memory for the plan");
@@ -136,7 +146,12 @@ static struct plan *build(const struct search *search)
         return NULL;
     }
     size_t n_ops = (size_t)search->graph->n_ops, n_tensors = (size_t)search->graph->n_tensors;
-    struct maker maker = {.plan = plan, .graph = search->graph, .error = search->error, .mode = search->mode};
+    struct maker maker = {.plan = plan,
+                          .graph = search->graph,
+                          .error = search->error,
+                          .mode = search->mode,
+                          .partial = search->partial,
+                          .partial_options = search->partial_options};
     maker.root = maker_alloc(&maker, n_tensors, sizeof *maker.root);
     maker.holdings = maker_alloc(&maker, n_tensors, sizeof *maker.holdings);
     maker.op_task = maker_alloc(&maker, n_ops + 1, sizeof *maker.op_task);
@@ -452,6 +467,15 @@ static int check_arguments(struct search *search)
     return check_joins(search->graph, search->error);
 }
 
+static struct plan *hashed(struct plan *plan, struct error *error)
+{
+    if (!plan || json_plan_hash(plan, plan->hash) == 0)
+        return plan;
+    error_set(error, STATUS_NO_MEMORY, "no memory for the plan");
+    plan_free(plan);
+    return NULL;
+}
+
 struct plan *plan_make(const struct graph *graph, const char *version, const struct plan_board *boards,
                        int32_t n_boards, const struct plan_options *options,
                        struct error_shortfall *shortfalls, int32_t *n_shortfalls, struct error *error)
@@ -477,10 +501,26 @@ struct plan *plan_make(const struct graph *graph, const char *version, const str
     struct plan *plan = search.options.strategy == PLAN_STRATEGY_SINGLE
                             ? fit_single(&search, shortfalls, n_shortfalls, room)
                             : fit(&search, shortfalls, n_shortfalls, room);
-    if (plan && json_plan_hash(plan, plan->hash) < 0) {
-        error_set(search.error, STATUS_NO_MEMORY, "no memory for the plan");
-        plan_free(plan);
+    return hashed(plan, search.error);
+}
+
+struct plan *plan_scheduled(const struct graph *graph, const char *version, const struct plan_board *board,
+                            const struct schedule *schedule, const struct schedule_options *options,
+                            struct error *error)
+{
+    struct error own;
+    struct search search = {.graph = graph,
+                            .version = version,
+                            .boards = board,
+                            .n = 1,
+                            .options = {.strategy = PLAN_STRATEGY_SINGLE},
+                            .error = error ? error : &own,
+                            .partial = schedule,
+                            .partial_options = options};
+    error_clear(search.error);
+    if (check_arguments(&search) < 0)
         return NULL;
-    }
-    return plan;
+    search.total = search.share[0] = PLAN_SHARE_WHOLE;
+    search.rating[0] = 1;
+    return hashed(build(&search), search.error);
 }

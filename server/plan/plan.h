@@ -8,7 +8,7 @@
 
 #include "server/conduct/conduct.h"
 #include "server/model/graph.h"
-#include "server/schedule/schedule.h"
+#include "server/schedule/lower.h"
 
 #include <jansson.h>
 
@@ -104,7 +104,16 @@ struct plan_times {
     double computing_ms, moving_ms, waiting_ms, flash_ms;
 };
 
-/* One board's part. */
+/* A step of a schedule of partial execution, for people. */
+struct plan_partial {
+    enum schedule_mode mode;
+    int32_t *ops, n_ops; /* of the graph */
+    int32_t k, tile_h, tile_w, again;
+    int64_t peak_bytes;
+};
+
+/* One board's part. Where it has a program it runs that instead of `steps`: then these tell only what is
+ * received, computed and sent, in order, without buffers. */
 struct plan_party {
     int64_t share; /* of the whole, in parts of PLAN_SHARE_WHOLE */
     double rating_kb_per_s;
@@ -120,7 +129,10 @@ struct plan_party {
     int64_t resident_bytes;  /* of the weights that are kept in weight_ram_bytes */
     struct plan_times times; /* sums over segments */
     int64_t bytes_sent, bytes_received;
-    bool used; /* has work, and thus a fragment */
+    bool used;               /* has work, and thus a fragment */
+    struct lowered *program; /* NULL: none */
+    struct plan_partial *partial;
+    int32_t n_partial;
 };
 enum { PLAN_SHARE_WHOLE = 1000000 };
 
@@ -154,6 +166,11 @@ struct plan {
 struct plan *plan_make(const struct graph *graph, const char *version, const struct plan_board *boards,
                        int32_t n_boards, const struct plan_options *options,
                        struct error_shortfall *shortfalls, int32_t *n_shortfalls, struct error *error);
+/* One board runs a schedule of partial execution, whether it fits the board or not. `schedule` and `options`
+ * are those of schedule_make over the same graph. NULL on error, also STATUS_MODEL_UNSUPPORTED. */
+struct plan *plan_scheduled(const struct graph *graph, const char *version, const struct plan_board *board,
+                            const struct schedule *schedule, const struct schedule_options *options,
+                            struct error *error);
 void plan_free(struct plan *plan);
 
 /* JSON of a plan (whole: enough for plan_from_json), and a short form for people and the API (`shoal plan

@@ -59,16 +59,15 @@ static bool add_needs(struct net *net, struct net_op *op)
     const struct op *it = &net->graph->ops[op->graph_op];
     struct shape out = net->graph->tensors[op->out].shape;
     for (int32_t i = 0; i < op->n_in && (op->rows || op->row_sums); i++) {
-        int32_t input = 0;
-        while (it->inputs[input] != op->in[i])
-            input++;
         op->need0[i] = arena_alloc(net->arena, (size_t)out.h, sizeof *op->need0[i]);
         op->need1[i] = arena_alloc(net->arena, (size_t)out.h, sizeof *op->need1[i]);
         if (!op->need0[i] || !op->need1[i])
             return false;
         for (int32_t r = 0; r < out.h; r++) {
-            struct box box = {r, r + 1, 0, out.w, 0, out.c};
-            struct box need = op_row(it->kind)->need(net->graph, it, input, box);
+            struct box box = {r, r + 1, 0, out.w, 0, out.c}, need = {0};
+            for (int32_t j = 0; j < it->n_inputs; j++) /* it may read a tensor more than once */
+                if (it->inputs[j] == op->in[i])
+                    need = box_hull(need, op_row(it->kind)->need(net->graph, it, j, box));
             op->need0[i][r] = need.h0;
             op->need1[i][r] = need.h1;
         }

@@ -1,0 +1,232 @@
+/*
+ * The steps of a schedule in turn. Inputs are received before the first step (streamed ones when a step first
+ * reads them), outputs are sent after the last. Between steps every tensor that somebody still needs lies
+ * whole in its home; within a step `now` says where else a tensor is.
+ */
+#include "server/schedule/lower_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int32_t lower_new_home(struct lower *l, int32_t tensor, int32_t over)
+{
+    int32_t buffer = lower_buffer(l, tensor, shape_elements(l->graph->tensors[tensor].shape), false, false);
+    l->home[tensor] = buffer;
+    if (over >= 0)
+        lower_tie(l, buffer, l->home[l->net->tensors[over].storage], 0);
+    return buffer;
+}
+
+static bool same_area(const struct lower *l, int32_t a, int32_t b)
+{
+    return !l->tiles || (l->area[a].tile && l->area[b].tile && l->area[a].h == l->area[b].h &&
+                         l->area[a].w == l->area[b].w && l->area[a].cap_h == l->area[b].cap_h &&
+                         l->area[a].cap_w == l->area[b].cap_w);
+}
+
+int32_t lower_overwritten(const struct lower *l, const struct net_op *op)
+{
+    for (int32_t i = 0; i < op->n_in && op->inplace; i++)
+        if (shape_equal(l->net->tensors[op->in[i]].shape, l->net->tensors[op->out].shape) &&
+            net_dies(l->net, l->after, op->in[i]) && same_area(l, op->in[i], op->out))
+            return op->in[i];
+    return LOWER_NONE;
+}
+
+/* ---- one operator, whole (in a patch: of its tile) ---- */
+
+/* The view that the operator writes, over memory of its own or that of tensor `over`. */
+static int32_t output_of(struct lower *l, int32_t tensor, int32_t over)
+{
+    if (l->now[tensor] >= 0) /* a patch's output */
+        return l->now[tensor];
+    struct lower_area area = lower_area_of(l, tensor);
+    if (!area.tile) {
+        int32_t buffer = lower_new_home(l, tensor, over);
+        return lower_whole(l, buffer, tensor, 1);
+    }
+    struct shape shape = l->graph->tensors[tensor].shape;
+    int64_t bytes = (int64_t)area.cap_h * area.cap_w * shape.c;
+    l->home[tensor] = lower_buffer(l, tensor, bytes, true, false);
+    if (over >= 0)
+        lower_tie(l, l->home[tensor], l->home[over], 0);
+    l->now[tensor] =
+        lower_view(l, l->home[tensor], tensor, shape, 1,
+                   (struct lower_box){area.cap_h, area.cap_w, shape.c, area.h, area.w, LOWER_NONE});
+    return l->now[tensor];
+}
+
+void lower_step_full(struct lower *l, int32_t op)
+{
+    const struct net_op *it = &l->net->ops[op];
+    if (it->view)
+        return;
+    struct shape shape = l->graph->tensors[it->out].shape;
+    struct lower_area area = lower_area_of(l, it->out);
+    int32_t c = lower_const(l, 0, shape.c), out = output_of(l, it->out, lower_overwritten(l, it));
+    struct lower_task task = {it->graph_op, out,        area.h,     area.w,     c,
+                              LOWER_NONE,   LOWER_NONE, area.cap_h, area.cap_w, shape.c};
+    if (!area.tile && op_row(l->graph->ops[it->graph_op].kind)->kernel == OP_KERNEL_SUM) {
+        int32_t sums =
+            lower_buffer(l, l->graph->n_tensors + it->graph_op, 4 * shape_elements(shape), false, true);
+        lower_tie(l, sums, l->home[it->out], 0);
+        task.sums = lower_whole_sums(l, sums, it->graph_op);
+    }
+    lower_task(l, &task);
+}
+
+/* ---- ends ---- */
+
+static void move_whole(struct lower *l, enum fragment_op kind, int32_t tensor)
+{
+    struct shape shape = l->graph->tensors[tensor].shape;
+    int32_t view = lower_whole(l, l->home[tensor], tensor, 1);
+    int32_t h = lower_const(l, 0, shape.h), w = lower_const(l, 0, shape.w), c = lower_const(l, 0, shape.c);
+    struct lower_code *code = lower_code(l, kind, LOWER_NONE);
+    *(kind == FRAGMENT_SEND ? &code->in[0] : &code->out) = view;
+    code->h = h;
+    code->w = w;
+    code->c = c;
+    code->tensor = tensor;
+}
+
+static bool is_input(const struct net *net, int32_t tensor)
+{
+    return net->tensors[tensor].used && net->tensors[tensor].producer < 0;
+}
+
+static void receive_inputs(struct lower *l)
+{
+    bool any = false;
+    for (int32_t k = 0; k < l->net->n_used && !l->options->streamed; k++) {
+        int32_t t = l->net->used[k];
+        if (!is_input(l->net, t))
+            continue;
+        lower_new_home(l, t, LOWER_NONE);
+        move_whole(l, FRAGMENT_POST, t);
+        any = true;
+    }
+    if (any)
+        lower_code(l, FRAGMENT_WAIT, LOWER_NONE);
+}
+
+/* Streamed inputs that a step of whole operators or channels reads first: they arrive whole. */
+static void receive_late(struct lower *l, const int32_t *ops, int32_t n)
+{
+    for (int32_t k = 0; k < n && l->options->streamed; k++)
+        for (int32_t i = 0; i < l->net->ops[ops[k]].n_in; i++) {
+            int32_t t = l->net->ops[ops[k]].in[i];
+            if (!is_input(l->net, t) || l->home[t] >= 0)
+                continue;
+            lower_new_home(l, t, LOWER_NONE);
+            move_whole(l, FRAGMENT_RECV, t);
+        }
+}
+
+static void send_outputs(struct lower *l)
+{
+    for (int32_t t = 0; t < l->net->n_tensors; t++) {
+        bool output = false; /* through itself or a view */
+        for (int32_t k = 0; k < l->net->n_used; k++)
+            output |=
+                l->net->tensors[l->net->used[k]].output && l->net->tensors[l->net->used[k]].storage == t;
+        if (output && l->net->tensors[t].producer >= 0)
+            move_whole(l, FRAGMENT_SEND, t);
+    }
+}
+
+/* ---- all ---- */
+
+static void one_step(struct lower *l, const struct schedule_step *step, const int32_t *ops)
+{
+    if (step->mode != SCHEDULE_ROWS)
+        receive_late(l, ops, step->n_ops);
+    if (step->mode == SCHEDULE_FULL)
+        lower_step_full(l, ops[0]);
+    else if (step->mode == SCHEDULE_CHANNELS)
+        lower_step_channels(l, ops, step->n_ops, step->k);
+    else if (step->mode == SCHEDULE_ROWS)
+        lower_step_rows(l, ops, step->n_ops, step->rows, step->n_rows);
+    else
+        lower_step_patches(l, ops, step);
+}
+
+static void all_steps(struct lower *l, const struct schedule *schedule)
+{
+    done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0}, after[SCHEDULE_OPS_MAX / 64 + 1] = {0};
+    l->done = done;
+    l->after = after;
+    receive_inputs(l);
+    for (int32_t s = 0; s < schedule->n_steps && !l->failed && !l->refused; s++) {
+        const struct schedule_step *step = &schedule->steps[s];
+        int32_t ops[NET_LOOP_OPS_MAX];
+        if (step->n_ops > NET_LOOP_OPS_MAX) {
+            l->refused = "a step of too many operators";
+            break;
+        }
+        for (int32_t k = 0; k < step->n_ops; k++) {
+            ops[k] = 0;
+            while (ops[k] < l->net->n_ops && l->net->ops[ops[k]].graph_op != step->ops[k])
+                ops[k]++;
+            if (k >= step->again)
+                done_add(after, ops[k]);
+        }
+        one_step(l, step, ops);
+        memcpy(done, after, sizeof done);
+    }
+    if (!l->failed && !l->refused)
+        send_outputs(l);
+}
+
+static bool prepare(struct lower *l)
+{
+    size_t n = (size_t)l->graph->n_tensors + 1;
+    l->home = malloc(n * sizeof *l->home);
+    l->now = malloc(n * sizeof *l->now);
+    l->area = calloc(n, sizeof *l->area);
+    if (!l->home || !l->now || !l->area)
+        return false;
+    memset(l->home, 0xff, n * sizeof *l->home);
+    memset(l->now, 0xff, n * sizeof *l->now);
+    return true;
+}
+
+struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
+                               const struct schedule_options *options, struct error *error)
+{
+    struct lower l = {.graph = graph, .options = options};
+    struct net *net = schedule_net(graph);
+    l.out = calloc(1, sizeof *l.out);
+    l.net = net;
+    if (net && l.out && prepare(&l)) {
+        l.out->peak_bytes = schedule->peak_bytes;
+        all_steps(&l, schedule);
+        l.failed = l.failed || (!l.refused && !lower_place(&l));
+    } else {
+        l.failed = true;
+    }
+    if (l.refused)
+        error_set(error, STATUS_MODEL_UNSUPPORTED, "no program for this schedule: %s", l.refused);
+    else if (l.failed)
+        error_set(error, STATUS_NO_MEMORY, "no memory for the program");
+    if (l.refused || l.failed) {
+        schedule_lowered_free(l.out);
+        l.out = NULL;
+    }
+    free(l.home);
+    free(l.now);
+    free(l.area);
+    schedule_net_free(net);
+    return l.out;
+}
+
+void schedule_lowered_free(struct lowered *lowered)
+{
+    if (!lowered)
+        return;
+    free(lowered->ranges);
+    free(lowered->views);
+    free(lowered->code);
+    free(lowered->buffers);
+    free(lowered);
+}

@@ -1,0 +1,324 @@
+/*
+ * Where everything lies. Lifetimes are counted in instructions: what lives from one iteration of a loop to
+ * another is in use during the whole loop. Then overlaps by rows: the walk of a step says at which execution
+ * each row of an output is first written and each row of an input that dies is last read; the output goes as
+ * far up behind the input as these allow. Offsets come from the packer, a group at a time.
+ */
+#include "server/schedule/lower_internal.h"
+
+#include "server/schedule/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- overlaps ---- */
+
+/* What happens to a whole tensor's rows: the last read of each, the first write; -1: never. */
+struct track {
+    int32_t tensor, buffer;
+    int64_t row_bytes;
+    int32_t rows;
+    int64_t *read, *written;
+    bool *by_element; /* the last read is by an element-wise operator that writes this row of `to` */
+    int32_t to;       /* of the last reader: the tensor it writes */
+    bool dies, made, used;
+};
+
+struct tracks {
+    struct lower *l;
+    struct track *items;
+    int32_t n;
+};
+
+static struct track *track_of(struct tracks *t, int32_t view)
+{
+    if (view < 0 || t->l->out->views[view].view.elem != 1)
+        return NULL;
+    const struct lower_view *v = &t->l->out->views[view];
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->items[i].buffer == v->buffer && v->buffer >= 0 && v->view.rows == t->items[i].rows)
+            return &t->items[i];
+    return NULL;
+}
+
+/* Rows of the view's tensor that the act reads through input `i`. */
+static void rows_read(const struct lower *l, const struct lower_act *act, int32_t i, int32_t *lo, int32_t *hi)
+{
+    const struct lower_code *code = act->code;
+    *lo = act->box.h0;
+    *hi = act->box.h1;
+    if (code->graph_op < 0)
+        return;
+    const struct op *op = &l->graph->ops[code->graph_op];
+    bool look = code->op == FRAGMENT_LUT && op_row(op->kind)->kernel == OP_KERNEL_COPY;
+    if (code->op == FRAGMENT_SUM && (op->reduce & OP_AXIS_H)) {
+        *lo = act->k0;
+        *hi = act->k1;
+    } else if (code->op != FRAGMENT_SUM && code->op != FRAGMENT_FINISH && !look) {
+        struct box need = op_row(op->kind)->need(l->graph, op, i ? i : code->input, act->box);
+        *lo = need.h0;
+        *hi = need.h1;
+    }
+}
+
+static void note(void *context, const struct lower_act *act)
+{
+    struct tracks *t = context;
+    const struct lower_code *code = act->code;
+    struct track *out = track_of(t, code->out);
+    bool in_place = code->graph_op >= 0 && op_row(t->l->graph->ops[code->graph_op].kind)->inplace;
+    for (int32_t i = 0; i < 2; i++) {
+        struct track *in = track_of(t, code->in[i]);
+        int32_t lo, hi;
+        if (!in)
+            continue;
+        rows_read(t->l, act, i, &lo, &hi);
+        for (int32_t y = lo < 0 ? 0 : lo; y < hi && y < in->rows; y++) {
+            in->read[y] = act->time;
+            in->by_element[y] = in_place && out && !code->form && y >= act->box.h0 && y < act->box.h1;
+            if (in->by_element[y])
+                in->to = out->tensor;
+        }
+    }
+    for (int32_t y = act->box.h0; out && y < act->box.h1 && y < out->rows; y++)
+        if (out->written[y] < 0)
+            out->written[y] = act->time;
+}
+
+/* How far above the output the input must lie; `over`: rows that are read last by the operator that writes
+ * them at the same address may lie there. Meant for distance 0. */
+static int64_t distance_of(const struct track *in, const struct track *out, bool over)
+{
+    int64_t most = 0;
+    int32_t y = in->rows;
+    const int64_t *last = in->read;
+    for (int32_t r = 0; r < out->rows; r++) {
+        if (out->written[r] < 0)
+            continue;
+        for (y = 0; y < in->rows; y++) {
+            bool same = over && y == r && in->by_element[y] && in->to == out->tensor;
+            if (last[y] > out->written[r] || (last[y] == out->written[r] && !same))
+                break;
+        }
+        /* row y is the first that is still needed when row r is written */
+        int64_t need = (r + 1) * out->row_bytes - y * in->row_bytes;
+        if (y < in->rows && need > most)
+            most = need;
+    }
+    return most;
+}
+
+static int64_t extent(const struct track *in, const struct track *out, int64_t distance)
+{
+    int64_t a = out->rows * out->row_bytes, b = distance + in->rows * in->row_bytes;
+    return a > b ? a : b;
+}
+
+/* The distance, rounded so that both may hold sums; -1: it gains nothing. */
+static int64_t best_distance(const struct track *in, const struct track *out)
+{
+    int64_t distance = distance_of(in, out, true);
+    if (distance != 0 || in->row_bytes != out->row_bytes)
+        distance = distance_of(in, out, false);
+    distance = (distance + 3) / 4 * 4;
+    return extent(in, out, distance) < in->rows * in->row_bytes + out->rows * out->row_bytes ? distance : -1;
+}
+
+static void tie_best(struct tracks *t)
+{
+    for (;;) {
+        struct track *in = NULL, *out = NULL;
+        int64_t best = 0, chosen = 0;
+        for (int32_t i = 0; i < t->n; i++)
+            for (int32_t o = 0; o < t->n; o++) {
+                struct track *a = &t->items[i], *b = &t->items[o];
+                if (!a->dies || !b->made || a->used || b->used)
+                    continue;
+                int64_t distance = best_distance(a, b);
+                int64_t gain = a->rows * a->row_bytes + b->rows * b->row_bytes - extent(a, b, distance);
+                if (distance >= 0 && gain > best) {
+                    best = gain;
+                    chosen = distance;
+                    in = a;
+                    out = b;
+                }
+            }
+        if (!in)
+            return;
+        lower_tie(t->l, out->buffer, in->buffer, -chosen);
+        in->used = out->used = true;
+    }
+}
+
+static bool add_track(struct tracks *t, int32_t tensor, bool dies, bool made)
+{
+    struct shape shape = t->l->graph->tensors[tensor].shape;
+    struct track *track = &t->items[t->n];
+    size_t n = (size_t)shape.h;
+    *track = (struct track){.tensor = tensor,
+                            .buffer = t->l->home[tensor],
+                            .row_bytes = (int64_t)shape.w * shape.c,
+                            .rows = shape.h,
+                            .to = LOWER_NONE,
+                            .dies = dies,
+                            .made = made};
+    track->read = malloc(n * sizeof *track->read);
+    track->written = malloc(n * sizeof *track->written);
+    track->by_element = calloc(n, sizeof *track->by_element);
+    t->n++;
+    if (!track->read || !track->written || !track->by_element)
+        return false;
+    memset(track->read, 0xff, n * sizeof *track->read);
+    memset(track->written, 0xff, n * sizeof *track->written);
+    return true;
+}
+
+/* The only name of its memory: rows seen through a RESHAPE are other rows. */
+static bool alone(const struct net *net, int32_t tensor)
+{
+    for (int32_t k = 0; k < net->n_used; k++)
+        if (net->used[k] != tensor && net->tensors[net->used[k]].storage == tensor)
+            return false;
+    return true;
+}
+
+static bool collect(struct tracks *t)
+{
+    const struct lower *l = t->l;
+    for (int32_t k = 0; k < l->net->n_used; k++) {
+        int32_t tensor = l->net->used[k];
+        if (l->net->tensors[tensor].storage != tensor || l->home[tensor] < 0)
+            continue;
+        bool before = net_is_live(l->net, l->done, tensor, l->options->streamed),
+             after = net_is_live(l->net, l->after, tensor, false);
+        bool dies = before && net_dies(l->net, l->after, tensor) && alone(l->net, tensor);
+        bool made = !before && after && l->out->buffers[l->home[tensor]].group == 0;
+        if ((dies || made) && !add_track(t, tensor, dies, made))
+            return false;
+    }
+    return true;
+}
+
+void lower_overlap(struct lower *l, int32_t from)
+{
+    if (l->failed || l->refused)
+        return;
+    struct tracks t = {.l = l, .items = calloc((size_t)l->net->n_used + 1, sizeof *t.items)};
+    if (t.items && collect(&t)) {
+        lowered_walk(l->out, from, note, &t);
+        tie_best(&t);
+    } else {
+        l->failed = true;
+    }
+    for (int32_t i = 0; i < t.n; i++) {
+        free(t.items[i].read);
+        free(t.items[i].written);
+        free(t.items[i].by_element);
+    }
+    free(t.items);
+}
+
+/* ---- lifetimes ---- */
+
+struct nest {
+    int32_t *around; /* of each instruction: the LOOP around it, -1 */
+    int32_t *end;    /* of each LOOP: its END */
+};
+
+static bool find_nest(const struct lowered *out, struct nest *nest)
+{
+    int32_t stack[FRAGMENT_LOOPS_MAX], depth = 0;
+    nest->around = malloc(((size_t)out->n_code + 1) * sizeof *nest->around);
+    nest->end = malloc(((size_t)out->n_code + 1) * sizeof *nest->end);
+    if (!nest->around || !nest->end)
+        return false;
+    for (int32_t pc = 0; pc < out->n_code; pc++) {
+        if (out->code[pc].op == FRAGMENT_END)
+            nest->end[stack[--depth]] = pc;
+        nest->around[pc] = depth ? stack[depth - 1] : LOWER_NONE;
+        nest->end[pc] = pc;
+        if (out->code[pc].op == FRAGMENT_LOOP)
+            stack[depth++] = pc;
+    }
+    return true;
+}
+
+static void use(const struct lowered *out, const struct nest *nest, int32_t view, int32_t pc)
+{
+    if (view < 0 || out->views[view].buffer < 0)
+        return;
+    struct lower_buffer *buffer = &out->buffers[out->views[view].buffer];
+    int32_t from = pc;
+    for (int32_t loop = nest->around[pc]; loop >= 0 && loop != buffer->scope; loop = nest->around[loop])
+        from = loop;
+    int32_t to = nest->end[from];
+    if (buffer->first < 0 || from < buffer->first)
+        buffer->first = from;
+    if (to > buffer->last)
+        buffer->last = to;
+}
+
+static bool set_lives(struct lowered *out)
+{
+    struct nest nest = {0};
+    bool good = find_nest(out, &nest);
+    for (int32_t pc = 0; good && pc < out->n_code; pc++) {
+        use(out, &nest, out->code[pc].in[0], pc);
+        use(out, &nest, out->code[pc].in[1], pc);
+        use(out, &nest, out->code[pc].out, pc);
+    }
+    /* what is sent stays until the program ends: the sending goes on behind the instruction */
+    for (int32_t pc = 0; good && pc < out->n_code; pc++)
+        if (out->code[pc].op == FRAGMENT_SEND)
+            out->buffers[out->views[out->code[pc].in[0]].buffer].last = out->n_code;
+    free(nest.around);
+    free(nest.end);
+    return good;
+}
+
+/* ---- offsets ---- */
+
+enum { PACK_EFFORT = 40000 };
+
+static int64_t scratch_at(const struct lowered *out, int32_t pc)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < out->n_buffers; i++)
+        if (out->buffers[i].scratch && out->buffers[i].first <= pc && pc <= out->buffers[i].last)
+            sum += out->buffers[i].bytes;
+    return sum;
+}
+
+bool lower_place(struct lower *l)
+{
+    struct lowered *out = l->out;
+    if (l->failed || !set_lives(out))
+        return false;
+    struct pack_item *items = calloc((size_t)out->n_buffers + 1, sizeof *items);
+    if (!items)
+        return false;
+    int32_t n = 0;
+    for (int32_t i = 0; i < out->n_buffers; i++) {
+        const struct lower_buffer *b = &out->buffers[i];
+        if (b->first >= 0)
+            items[n++] = (struct pack_item){.bytes = (b->bytes + 3) / 4 * 4,
+                                            .first = b->first,
+                                            .last = b->last,
+                                            .align = b->align,
+                                            .group = b->group,
+                                            .distance = b->distance};
+    }
+    int status = schedule_pack(items, n, n ? PACK_EFFORT / n : 0, &out->arena_bytes);
+    n = 0;
+    out->scratch_bytes = 0;
+    for (int32_t i = 0; i < out->n_buffers; i++) {
+        if (out->buffers[i].first < 0)
+            continue;
+        out->buffers[i].offset = items[n++].offset;
+        int64_t scratch = scratch_at(out, out->buffers[i].first);
+        out->scratch_bytes = scratch > out->scratch_bytes ? scratch : out->scratch_bytes;
+    }
+    out->arena_bytes = (out->arena_bytes + 15) / 16 * 16;
+    free(items);
+    return status == 0;
+}

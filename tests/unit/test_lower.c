@@ -1,0 +1,171 @@
+/*
+ * Partial execution is exact: schedules of random graphs, lowered, packed, emitted, checked and walked, equal
+ * the reference executor bit for bit, within the arena that the plan states.
+ */
+#include "server/emit/emit.h"
+#include "server/model/reference.h"
+#include "server/schedule/schedule.h"
+#include "tests/support/painted_run.h"
+#include "tests/support/prng.h"
+#include "tests/support/random_graph.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const modes[] = {"full", "channels", "rows", "patches"};
+
+struct tally {
+    int32_t steps[4], again, plans, met; /* met: arena at most peak and scratch, to alignment */
+    int64_t peak, arena, scratch;
+};
+
+static void tally_up(struct tally *tally, const struct schedule *schedule, const struct plan *plan)
+{
+    const struct plan_party *party = &plan->parties[0];
+    for (int32_t s = 0; s < schedule->n_steps; s++) {
+        tally->steps[schedule->steps[s].mode]++;
+        tally->again += schedule->steps[s].again > 0;
+    }
+    tally->plans++;
+    tally->peak += party->peak_bytes;
+    tally->arena += party->arena_bytes;
+    tally->scratch += party->scratch_bytes;
+    tally->met += party->arena_bytes <= party->peak_bytes + party->scratch_bytes + 31;
+}
+
+static void print_steps(const struct graph *graph, const struct schedule *schedule)
+{
+    for (int32_t s = 0; s < schedule->n_steps; s++) {
+        const struct schedule_step *step = &schedule->steps[s];
+        print_message("%-8s k %d again %d tile %dx%d:", modes[step->mode], step->k, step->again, step->tile_h,
+                      step->tile_w);
+        for (int32_t i = 0; i < step->n_ops; i++) {
+            const struct op *op = &graph->ops[step->ops[i]];
+            struct shape out = graph->tensors[op->output].shape;
+            print_message(" %d:%s(", step->ops[i], op->name);
+            for (int32_t j = 0; j < op->n_inputs; j++)
+                print_message("t%d ", op->inputs[j]);
+            print_message(")->t%d %dx%dx%d", op->output, out.h, out.w, out.c);
+        }
+        print_message("\n");
+    }
+}
+
+/* Runs the schedule from its fragment and compares with the reference. */
+static void check_run(struct plan *plan, const struct schedule *schedule, const struct graph *graph,
+                      uint64_t seed, const char *what)
+{
+    struct error error;
+    size_t in_bytes, out_bytes = graph_output_bytes(graph);
+    struct emit_fragment *fragments = NULL;
+    void *input = random_input(graph, seed, &in_bytes);
+    uint8_t *whole = malloc(out_bytes), *mine = calloc(1, out_bytes);
+    uint32_t highest;
+    error_clear(&error);
+    if (reference_run(graph, input, in_bytes, whole, out_bytes, &error) < 0)
+        fail_msg("seed %llu, %s: reference: %s", (unsigned long long)seed, what, error.message);
+    if (emit_plan(plan, &fragments, &error) < 0) {
+        print_steps(graph, schedule);
+        fail_msg("seed %llu, %s: emit: %s", (unsigned long long)seed, what, error.message);
+    }
+    int status = painted_run(plan, &fragments[0], input, in_bytes, mine, out_bytes, &highest, &error);
+    if (status < 0)
+        fail_msg("seed %llu, %s: run: %s", (unsigned long long)seed, what, status_name(status));
+    if (memcmp(whole, mine, out_bytes) != 0) {
+        print_steps(graph, schedule);
+        fail_msg("seed %llu, %s: differs from the reference", (unsigned long long)seed, what);
+    }
+    assert_true(highest <= plan->parties[0].arena_bytes);
+    emit_free(fragments, plan->n_boards);
+    free(input);
+    free(whole);
+    free(mine);
+}
+
+static void check(const struct graph *graph, const struct schedule_options *options, uint64_t seed,
+                  const char *what, struct tally *tally)
+{
+    struct error error;
+    error_clear(&error);
+    struct schedule *schedule = schedule_make(graph, options, &error);
+    if (!schedule)
+        fail_msg("seed %llu, %s: schedule: %s", (unsigned long long)seed, what, error.message);
+    struct plan *plan = plan_scheduled(graph, "", plan_profile("teensy41-good"), schedule, options, &error);
+    if (!plan) {
+        print_steps(graph, schedule);
+        fail_msg("seed %llu, %s: lower: %s", (unsigned long long)seed, what, error.message);
+    }
+    tally_up(tally, schedule, plan);
+    check_run(plan, schedule, graph, seed, what);
+    plan_free(plan);
+    schedule_free(schedule);
+}
+
+/* A random K: some limit between the least peak and that of whole operators. */
+static void loosen(struct schedule_options *options, const struct graph *graph, struct prng *prng)
+{
+    struct schedule *least = schedule_make(graph, options, NULL);
+    if (least && least->peak_bytes > 0)
+        options->ram = least->peak_bytes + prng_range(prng, 0, 600);
+    schedule_free(least);
+}
+
+static void run_seeds(enum schedule_axes axes, double extra, uint64_t first, uint64_t last, const char *what)
+{
+    struct tally tally = {.plans = 0};
+    for (uint64_t seed = first; seed <= last; seed++) {
+        struct prng prng = prng_seed(seed);
+        struct schedule_options options = {.axes = axes, .accumulator = 32, .extra_macs = extra};
+        struct graph *graph = random_graph(seed, NULL);
+        if (prng_one_in(&prng, 2))
+            loosen(&options, graph, &prng);
+        check(graph, &options, seed, what, &tally);
+        graph_free(graph);
+    }
+    print_message("%s: %d plans, steps full %d channels %d rows %d patches %d, again %d; arena at most peak "
+                  "and scratch in %d; sums %lld of %lld and %lld\n",
+                  what, tally.plans, tally.steps[0], tally.steps[1], tally.steps[2], tally.steps[3],
+                  tally.again, tally.met, (long long)tally.arena, (long long)tally.peak,
+                  (long long)tally.scratch);
+}
+
+static void lowered_whole_operators_equal_the_reference(void **state)
+{
+    (void)state;
+    run_seeds(SCHEDULE_AXES_FULL, 0, 1, 150, "full");
+}
+
+static void lowered_channel_loops_equal_the_reference(void **state)
+{
+    (void)state;
+    run_seeds(SCHEDULE_AXES_CHANNELS, 0, 1000, 1300, "channels");
+}
+
+static void lowered_rows_equal_the_reference(void **state)
+{
+    (void)state;
+    run_seeds(SCHEDULE_AXES_ROWS, 0, 2000, 2300, "rows");
+}
+
+static void lowered_rows_that_run_twice_equal_the_reference(void **state)
+{
+    (void)state;
+    run_seeds(SCHEDULE_AXES_ROWS, 100, 3000, 3200, "rows, extra MACs");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lowered_whole_operators_equal_the_reference),
+        cmocka_unit_test(lowered_channel_loops_equal_the_reference),
+        cmocka_unit_test(lowered_rows_equal_the_reference),
+        cmocka_unit_test(lowered_rows_that_run_twice_equal_the_reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
