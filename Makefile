@@ -56,7 +56,7 @@ $(B)/%.o: $(B)/%.c Makefile | setup-build
 	$(Q)$(COMPILE) -c $< -o $@
 
 # Regenerated whenever asked, rewritten only when an asset changed: a file that went away is noticed too.
-$(B)/embedded_web.c $(B)/embedded_migrations.c: $(B)/embedded_%.c: force
+$(B)/embedded_web.c $(B)/embedded_migrations.c: $(B)/embedded_%.c: force | setup-build
 	@mkdir -p $(@D)
 	@scripts/embed $* $@
 
@@ -113,19 +113,17 @@ tests: $(TESTS) $(FUZZERS) $(B)/train_digits $(B)/hostile_board
 
 $(call obj,$(wildcard tests/unit/*.c) $(filter-out $(TOOL_SUPPORT_SRC),$(SUPPORT_SRC))): | setup-test
 
-# Packages: looked up on every call (a few milliseconds), installed only when missing. SHOAL_SETUP=skip leaves it out.
+# Packages of Debian and of npm (build/node): looked up on every call (a few milliseconds), installed only when missing.
+# SHOAL_SETUP=skip leaves it out.
 # What is asked for stands first, so that its packages are installed in one go.
 setup-build: | $(addprefix setup-,$(filter test run,$(MAKECMDGOALS)))
 setup-build setup-test setup-run setup-firmware:
 	@scripts/setup $(@:setup-%=%)
 
-setup-node: setup-test                        # what the browser tests need of npm, in build/node
-	@scripts/setup node
-
 run: setup-run all $(if $(filter qemu,$(BOARDS)),firmware) ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it; BOARDS=qemu: emulated ones
 	@B=$(B) BOARDS=$(BOARDS) exec scripts/run
 
-test: setup-test setup-node all tests         ## all tests; ONLY=PATTERN runs those whose name matches
+test: setup-test all tests                    ## all tests; ONLY=PATTERN runs those whose name matches
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run '$(ONLY)'
 
 test-sanitize:                                ## the same under address and undefined-behaviour sanitizers
@@ -164,7 +162,7 @@ clean:                                        ## remove what was built; data/ st
 help:                                         ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1 == "all" ? "" : $$1, $$2}' Makefile
 
-.PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run setup-node pure-objects
+.PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run pure-objects
 .PHONY: setup-firmware firmware-sources bench screenshots format check-format clean help force
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -201,6 +201,15 @@ int api_board_log(struct http_exchange *x)
     return api_answer(x, api_list(rows, limit, "id"), &error);
 }
 
+int api_board_readings(struct http_exchange *x)
+{
+    char id[FLEET_ID_BYTES];
+    if (!resolve(x, id))
+        return 0;
+    return http_json(x, 200,
+                     json_pack("{s:o, s:n}", "items", fleet_readings_json(api_app(x)->fleet, id), "next"));
+}
+
 int api_board_states(struct http_exchange *x)
 {
     struct error error;

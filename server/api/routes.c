@@ -69,6 +69,8 @@ static const struct http_route routes[] = {
     WRITE("DELETE", "/api/v1/boards/{id}", ADMIN, HTTP_BODY_NONE, 0, api_board_delete, NULL, "removed",
           "forgets a board; 409 while it is used"),
     READ("/api/v1/boards/{id}/log", HTTP_INLINE, api_board_log, "list", "what the board said"),
+    READ("/api/v1/boards/{id}/readings", HTTP_INLINE, api_board_readings, "list",
+         "memory and temperature of the last hour, one reading in 10 s, since the server's start"),
     READ("/api/v1/boards/{id}/states", HTTP_INLINE, api_board_states, "list",
          "the time line of a board's link, newest first"),
     WRITE("POST", "/api/v1/boards/{id}/replace", OPERATOR, HTTP_BODY_JSON, JSON_BYTES, api_board_replace,

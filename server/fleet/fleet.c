@@ -51,6 +51,7 @@ struct member *member_add(struct fleet *fleet, const char *id)
             return NULL;
         fleet->members[fleet->n_members++] = member;
     }
+    readings_free(member->readings);
     memset(member, 0, sizeof *member);
     (void)snprintf(member->id, sizeof member->id, "%s", id);
     return member;
@@ -256,6 +257,7 @@ static int on_beat(struct fleet *fleet, struct member *member, const struct wire
     pthread_mutex_lock(&fleet->mutex);
     member->beat = beat;
     member->has_beat = true;
+    readings_take(&member->readings, &beat, clock_wall_ms());
     pthread_mutex_unlock(&fleet->mutex);
     measure_on_beat(fleet, member, clock_monotonic_us());
     return 0;
@@ -490,8 +492,10 @@ void fleet_stop(struct fleet *fleet)
         while (store_write(fleet->store, nothing, NULL, NULL) == STATUS_BUSY)
             usleep(1000);
     }
-    for (int i = 0; i < fleet->n_members; i++)
+    for (int i = 0; i < fleet->n_members; i++) {
+        readings_free(fleet->members[i]->readings);
         free(fleet->members[i]);
+    }
     ca_free(fleet->ca);
     pthread_mutex_destroy(&fleet->mutex);
     free(fleet);

@@ -46,6 +46,9 @@ bool fleet_address_is_loopback(const struct fleet *fleet); /* [any] */
 json_t *fleet_board_json(struct fleet *fleet, sqlite3 *db, const char *id, struct error *error);
 json_t *fleet_boards_json(struct fleet *fleet, sqlite3 *db, const char *after, int64_t limit,
                           struct error *error);
+/* What a board said of itself each 10 s, for at most an hour since the server's start:
+ * server/fleet/readings.h. [any] */
+json_t *fleet_readings_json(struct fleet *fleet, const char *id);
 /* Resolves id or unique name to an id; STATUS_NOT_FOUND. [any] */
 int fleet_resolve(struct fleet *fleet, sqlite3 *db, const char *id_or_name, char id[FLEET_ID_BYTES],
                   struct error *error);

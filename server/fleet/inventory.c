@@ -122,6 +122,15 @@ json_t *fleet_boards_json(struct fleet *fleet, sqlite3 *db, const char *after, i
     return json_pack("{s:o, s:o}", "items", boards, "next", next);
 }
 
+json_t *fleet_readings_json(struct fleet *fleet, const char *id)
+{
+    pthread_mutex_lock(&fleet->mutex);
+    const struct member *member = member_find(fleet, id);
+    json_t *list = readings_json(member ? member->readings : NULL);
+    pthread_mutex_unlock(&fleet->mutex);
+    return list;
+}
+
 void fleet_publish_board(struct fleet *fleet, const char *id)
 {
     sqlite3 *db = store_reader(fleet->store);

@@ -8,6 +8,7 @@
 
 #include "server/fleet/fleet.h"
 #include "server/fleet/probe.h"
+#include "server/fleet/readings.h"
 #include "server/link/link.h"
 
 #include <pthread.h>
@@ -64,6 +65,7 @@ struct member {
     bool has_hello, has_beat;
     struct wire_hello hello;
     struct wire_beat beat;
+    struct readings *readings;
     uint64_t push_bytes, push_of;
     uint8_t push_hash[WIRE_HASH_BYTES];
     bool pushing;

@@ -84,5 +84,37 @@ await rule("a_drained_board_is_said_to_be_safe_to_unplug_and_may_come_back", asy
   await card.getByText("safe to unplug").waitFor({ state: "detached" });
 });
 
+await rule("charts_over_time_say_by_keyboard_what_the_api_tells", async () => {
+  await visit(page, server, "#/");
+  const chart = page.getByRole("img", { name: /^Latency, last/ });
+  await chart.locator("canvas").waitFor();
+  const point = (await get(server, "/api/v1/load?minutes=15&points=90")).points.at(-1);
+  await chart.focus();
+  await page.keyboard.press("End");
+  const said = () => chart.locator("xpath=../p[@aria-live]").innerText();
+  check((await said()).includes(`median ${point.p50_ms.toFixed(point.p50_ms < 10 ? 2 : 1)} ms`), `${point.p50_ms} ms in: ${await said()}`);
+  await page.keyboard.press("Home");
+  check(/median \d/.test(await said()), "the first point is told");
+  const wide = async () => chart.locator("canvas").evaluate((canvas) => [canvas.getBoundingClientRect().width, canvas.closest(".chart").clientWidth]);
+  for (const width of [360, 900]) {
+    await page.setViewportSize({ width, height: 800 });
+    await until(`the chart is as wide as its place at ${width} pixels`, async () => { const [a, b] = await wide(); return Math.abs(a - b) <= 1; });
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+});
+
+await rule("a_boards_readings_are_drawn_over_time", async () => {
+  const board = (await get(server, "/api/v1/boards")).items[0];
+  const { items } = await get(server, `/api/v1/boards/${board.id}/readings`);
+  check(items.length >= 1 && items.at(-1).stack_high_water_bytes > 0, JSON.stringify(items));
+  await visit(page, server, `#/boards/${board.id}`);
+  const chart = page.getByRole("img", { name: /^Memory in use/ });
+  await chart.locator("canvas").waitFor();
+  await chart.focus();
+  await page.keyboard.press("Home");
+  const said = await chart.locator("xpath=../p[@aria-live]").innerText();
+  check(said.includes(`stack ${(items[0].stack_high_water_bytes / 1024).toFixed(1)} KiB`), `${items[0].stack_high_water_bytes} in: ${said}`);
+});
+
 await noComplaints(context);
 await finish();

@@ -1,138 +1,143 @@
-// Charts over time, drawn by hand as SVG in real pixels, so that text keeps its size. A chart is one stop of the keyboard:
-// arrows move a cursor from point to point, and what stands there is said in words beneath.
-import { el, svg } from "./dom.js";
+// Charts over time, drawn by uPlot. A chart is one stop of the keyboard: arrows move the cursor from point to point, and
+// what stands there is said in words beneath. Colours are the page's, light or dark.
+import uPlot from "/uplot/uplot.js";
+import { ticks, whenSized } from "./axis.js";
+import { el } from "./dom.js";
 
-const PAD = { left: 56, right: 8, top: 8, bottom: 20 };
-
-/** A number of the form 1, 2 or 5 times a power of ten, at least `most / steps`. */
-function stepFor(most, steps) {
-  const rough = most / steps;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= rough);
-}
-
-/** The values of an axis from 0 that reach `most`. */
-export function ticks(most, steps = 4) {
-  const step = stepFor(most || 1, steps);
-  return Array.from({ length: Math.ceil((most || 1) / step) + 1 }, (_, i) => i * step);
-}
-
+const FONT = "12px system-ui, sans-serif";
+const dark = matchMedia("(prefers-color-scheme: dark)");
 const clock = (time) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const exact = (time) => new Date(time).toLocaleTimeString();
+const colour = (token) => getComputedStyle(document.documentElement).getPropertyValue(token).trim();
 
-/** Calls `draw(width)` now and whenever the element's width changes; returns what ends it. */
-export function whenSized(element, draw) {
-  let width = 0;
-  const observer = new ResizeObserver(([entry]) => {
-    const now = Math.floor(entry.contentRect.width);
-    if (now && now !== width) draw((width = now));
-  });
-  observer.observe(element);
-  return () => observer.disconnect();
+/** uPlot's columns: a row for each point, at the middle of its time, and empty rows wherever points are missing. */
+function columns(data, series) {
+  const times = [];
+  const values = series.map(() => []);
+  const points = [];
+  const put = (time, point) => {
+    times.push((time + (data.middle ?? data.step / 2)) / 1000);
+    series.forEach((one, i) => values[i].push(point?.[one.key] ?? null));
+    points.push(point);
+  };
+  let next = data.begin;
+  const fill = (until) => {
+    for (; next < until - data.step / 2; next += data.step) put(next, null);
+  };
+  for (const point of data.points) {
+    fill(point.time);
+    put(point.time, point);
+    next = point.time + data.step;
+  }
+  fill(data.end);
+  return { rows: [times, ...values], points };
+}
+
+/** The row with a point that lies nearest to a row. */
+function nearest(points, row) {
+  for (let off = 0; row != null && off < points.length; off++) {
+    if (points[row - off]) return points[row - off];
+    if (points[row + off]) return points[row + off];
+  }
+  return null;
 }
 
 /**
- * A chart over time. `series`: [{key, name, kind: "line" or "bars", look: a class}]; `format` says a value in words.
- * draw({begin, end, step, points: [{time, ...}]}) draws it; null values leave a gap. end() when it is taken away.
+ * A chart over time. `series`: [{key, name, kind: "line" or "bars", look: a class of the key, colour: a token, dash}];
+ * `format(value, onAxis)` says a value in words. `base`: the axis has round multiples of it, 1024 for bytes.
+ * draw({begin, end, step, middle, points: [{time, ...}]}) draws it, in milliseconds; a point lies `middle` after its time
+ * (half a step, unless said); null values leave a gap. end() when it is taken away.
  */
-export function timeChart({ title, series, format, height = 190, empty }) {
-  const picture = svg("svg", { class: "chart", height, tabindex: 0, role: "img" });
+export function timeChart({ title, series, format, height = 200, empty, base = 1 }) {
+  const port = el("div", { class: "chart", tabindex: 0, role: "img" });
+  const none = el("p", { class: "chart-empty", hidden: true }, empty);
   const said = el("p", { class: "said", "aria-live": "polite" });
-  const key = el("span", { class: "keys" }, series.map((one) => [el("span", { class: `key ${one.look}` }), one.name]));
+  const keys = el("span", { class: "keys" }, series.map((one) => [el("span", { class: `key ${one.look}` }), one.name]));
   const element = el("figure", { class: "chart-box" },
-    el("figcaption", {}, el("h3", {}, title), key), picture, said);
+    el("figcaption", {}, el("h3", {}, title), keys), port, none, said);
   let data = { begin: 0, end: 1, step: 1, points: [] };
+  let drawn = { rows: [[]], points: [] };
+  let plot = null;
   let width = 0;
-  let cursor = null;
 
-  const x = (time) => PAD.left + ((time - data.begin) / (data.end - data.begin)) * (width - PAD.left - PAD.right);
-  const values = (one) => data.points.map((point) => point[one.key]).filter((value) => value != null);
+  const words = (point) =>
+    `${exact(point.time)}: ${series.map((one) => `${one.name} ${point[one.key] == null ? "–" : format(point[one.key])}`).join(", ")}`;
 
-  function shapes(one, y) {
-    const half = data.step / 2;
-    if (one.kind === "bars") {
-      const bar = Math.max(1, x(data.begin + data.step) - x(data.begin) - 1);
-      return data.points.filter((point) => point[one.key]).map((point) =>
-        svg("rect", { class: one.look, x: x(point.time), y: y(point[one.key]), width: bar, height: y(0) - y(point[one.key]) }));
-    }
-    // Neighbours are joined; a point without neighbours is a dot. Nothing is drawn across a gap.
-    let path = "";
-    let before = null;
-    const dots = [];
-    for (const point of data.points) {
-      if (point[one.key] == null) continue;
-      const at = `${x(point.time + half).toFixed(1)} ${y(point[one.key]).toFixed(1)}`;
-      path += `${before != null && point.time - before <= data.step * 1.5 ? "L" : "M"}${at}`;
-      before = point.time;
-      dots.push(svg("circle", { class: one.look, cx: x(point.time + half), cy: y(point[one.key]), r: 2 }));
-    }
-    return [svg("path", { class: `${one.look} line`, d: path }), dots];
-  }
-
-  function words(point) {
-    return `${exact(point.time)}: ${series.map((one) => `${one.name} ${point[one.key] == null ? "–" : format(point[one.key])}`).join(", ")}`;
-  }
-
-  function paint() {
-    if (!width) return;
-    const most = Math.max(0, ...series.flatMap(values));
-    const marks = ticks(most);
-    const top = marks.at(-1);
-    const y = (value) => height - PAD.bottom - (value / top) * (height - PAD.top - PAD.bottom);
-    const some = data.points.length > 0;
-    const count = width < 500 ? 4 : 6;
-    const times = Array.from({ length: count }, (_, i) => data.begin + ((data.end - data.begin) * i) / (count - 1));
-    picture.setAttribute("width", width);
-    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    picture.setAttribute("aria-label", some ? `${title}, ${clock(data.begin)} to ${clock(data.end)}; most ${format(most)}. Arrow keys read the points.` : `${title}: ${empty}`);
-    if (!some) {
-      picture.replaceChildren(svg("text", { class: "empty-text", x: width / 2, y: height / 2, "text-anchor": "middle" }, empty));
-      said.textContent = "";
-      return;
-    }
-    picture.replaceChildren(
-      ...marks.map((mark) => svg("g", {},
-        svg("line", { class: "grid", x1: PAD.left, x2: width - PAD.right, y1: y(mark), y2: y(mark) }),
-        svg("text", { class: "tick-text", x: PAD.left - 6, y: y(mark) + 4, "text-anchor": "end" }, format(mark, true)))),
-      ...times.map((time, i) => svg("text", { class: "tick-text", x: x(time), y: height - 4,
-        "text-anchor": i === 0 ? "start" : i === times.length - 1 ? "end" : "middle" }, clock(time))),
-      ...series.flatMap((one) => shapes(one, y)).flat(2));
-    const point = cursor == null ? null : data.points.find((one) => one.time === cursor);
-    if (point) {
-      const at = x(point.time + data.step / 2);
-      picture.append(svg("line", { class: "cursor", x1: at, x2: at, y1: PAD.top, y2: height - PAD.bottom }));
-    }
+  function say() {
+    const point = nearest(drawn.points, plot?.cursor.idx);
     said.textContent = point ? words(point) : "";
   }
 
-  function choose(point) {
-    cursor = point ? point.time : null;
-    paint();
+  function options() {
+    const [faint, line, ink] = ["--faint", "--line", "--ink"].map(colour);
+    const scale = () => ticks(Math.max(0, ...drawn.rows.slice(1).flat()) / base, 4).map((mark) => mark * base);
+    const axis = { stroke: faint, font: FONT, ticks: { show: false } };
+    return {
+      width, height, padding: [8, 26, 0, 0],
+      legend: { show: false },
+      // No zooming: the page says which stretch of time it shows.
+      cursor: { y: false, drag: { x: false, y: false }, bind: { mousedown: () => null, mouseup: () => null, dblclick: () => null }, points: { size: 7, fill: ink, stroke: ink } },
+      scales: { x: { time: true, range: () => [data.begin / 1000, data.end / 1000] }, y: { range: () => [0, scale().at(-1)] } },
+      axes: [
+        { ...axis, size: 24, gap: 4, space: 80, grid: { show: false }, values: (_, times) => times.map((time) => clock(time * 1000)) },
+        { ...axis, size: 62, gap: 6, grid: { stroke: line, width: 1 }, splits: scale, values: (_, marks) => marks.map((mark) => format(mark, true)) },
+      ],
+      series: [{}, ...series.map((one) => {
+        const stroke = colour(one.colour);
+        return one.kind === "bars"
+          ? { label: one.name, fill: stroke, width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.85, 40], align: 0 }) }
+          : { label: one.name, stroke, width: 2, dash: one.dash, points: { show: true, size: 5, fill: stroke, stroke } };
+      })],
+      hooks: { setCursor: [say] },
+    };
   }
-  picture.addEventListener("pointermove", (event) => {
-    const at = data.begin + ((event.offsetX - PAD.left) / (width - PAD.left - PAD.right)) * (data.end - data.begin) - data.step / 2;
-    choose(data.points.reduce((best, point) => (best && Math.abs(best.time - at) <= Math.abs(point.time - at) ? best : point), null));
-  });
-  picture.addEventListener("pointerleave", () => choose(null));
-  picture.addEventListener("blur", () => choose(null));
-  picture.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
-    if (!step || !data.points.length) return;
-    event.preventDefault();
-    const now = data.points.findIndex((point) => point.time === cursor);
-    const next = now < 0 ? data.points.length - 1 : now + step;
-    choose(data.points[Math.max(0, Math.min(data.points.length - 1, next))]);
-  });
 
-  const end = whenSized(element, (now) => {
+  function make() {
+    plot?.destroy();
+    plot = width ? new uPlot(options(), drawn.rows, port) : null;
+  }
+
+  function paint() {
+    const some = data.points.length > 0;
+    port.hidden = !some;
+    none.hidden = some;
+    if (!some || !width) return;
+    const most = Math.max(0, ...drawn.rows.slice(1).flat());
+    port.setAttribute("aria-label", `${title}, ${clock(data.begin)} to ${clock(data.end)}; most ${format(most)}. Arrow keys read the points.`);
+    if (plot) plot.setData(drawn.rows);
+    else make();
+    say();
+  }
+
+  /** Puts the cursor on a row, or (null) away. */
+  function choose(row) {
+    if (plot) plot.setCursor(row == null ? { left: -10, top: -10 } : { left: plot.valToPos(drawn.rows[0][row], "x"), top: 0 });
+  }
+  port.addEventListener("blur", () => choose(null));
+  port.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    const rows = drawn.points.flatMap((point, row) => (point ? [row] : []));
+    if (!step || !rows.length) return;
+    event.preventDefault();
+    const now = rows.indexOf(plot?.cursor.idx ?? -1);
+    choose(rows[now < 0 ? rows.length - 1 : Math.max(0, Math.min(rows.length - 1, now + step))]);
+  });
+  dark.addEventListener("change", make);
+  const unsize = whenSized(element, (now) => {
     width = now;
-    paint();
+    if (plot) plot.setSize({ width, height });
+    else paint();
   });
   return {
     element,
-    end,
+    end() {
+      unsize();
+      dark.removeEventListener("change", make);
+      plot?.destroy();
+    },
     draw(next) {
       data = next;
+      drawn = columns(data, series);
       paint();
     },
   };

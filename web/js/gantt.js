@@ -4,7 +4,7 @@
 // the layer that received, as the plan has them. One stop of the keyboard: arrows go from layer to layer and from board
 // to board, + and - zoom.
 import { bytes, el, ms, svg } from "./dom.js";
-import { ticks, whenSized } from "./charts.js";
+import { ticks, whenSized } from "./axis.js";
 import { boxesText, exchangesOf, layerShort } from "./planview.js";
 import { splitKey } from "./split.js";
 

@@ -2,7 +2,7 @@
 // output along the axis over which it is cut (rows or channels, top to bottom); filled is where the board's boxes lie.
 // One stop of the keyboard: arrows go from cell to cell, and the part is said in words.
 import { el, svg } from "./dom.js";
-import { whenSized } from "./charts.js";
+import { whenSized } from "./axis.js";
 import { boxesText, layerShort, volume } from "./planview.js";
 
 const ROW = 34;

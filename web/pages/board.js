@@ -1,13 +1,16 @@
 // One board: all that the server knows of it, the time line of its link, what it said.
 import { get } from "../js/api.js";
-import { age, el, facts, list, state, svg } from "../js/dom.js";
+import { age, bytes, el, facts, list, state, svg } from "../js/dom.js";
 import { acts, drained, flash, fragmentRow, health, identity, memory, partsOf, rating } from "../js/boardview.js";
+import { timeChart } from "../js/charts.js";
 import { live, refreshBoards, subscribe } from "../js/live.js";
 import { boardState, deploymentLink, deploymentState } from "../js/words.js";
 
 const REFRESH_MS = 3000;
 const LOG_LINES = 200;
 const DAY_MS = 86400000;
+const HOUR_MS = 3600000;
+const READING_MS = 10000;
 const LOOK = { online: "good", stale: "warn", offline: "bad" };
 
 // ---- the time line of its link ----
@@ -36,6 +39,34 @@ function timeLine(states) {
       })));
 }
 
+// ---- memory and temperature over time ----
+
+/** Charts of the board's readings; temperature where the board knows it. */
+function readings() {
+  const plain = (value) => bytes(value).replace(".0 ", " ").replace(".00 ", " ");
+  const charts = [
+    timeChart({ title: "Memory in use, deepest mark", format: (n, axis) => (n === 0 ? "0" : axis ? plain(n) : bytes(n)), base: 1024, empty: "No reading yet: one comes each 10 s.",
+      series: [{ key: "arena_high_water_bytes", name: "arena", kind: "line", look: "main-look", colour: "--accent" },
+        { key: "stack_high_water_bytes", name: "stack", kind: "line", look: "move-look", colour: "--move", dash: [5, 3] }] }),
+    timeChart({ title: "Temperature", format: (n) => `${Number(n.toFixed(1))} °C`, empty: "No reading yet.",
+      series: [{ key: "temperature_celsius", name: "of its chip", kind: "line", look: "main-look", colour: "--accent" }] }),
+  ];
+  return {
+    element: el("div", { class: "pair" }, charts.map((chart) => chart.element)),
+    end: () => charts.forEach((chart) => chart.end()),
+    draw(items) {
+      const points = items.map((item) => ({ ...item, time: Date.parse(item.at) }));
+      const end = Date.now();
+      // At least ten minutes wide, so that the first readings do not fill the picture.
+      const begin = Math.max(end - HOUR_MS, Math.min(points[0]?.time ?? end, end - HOUR_MS / 6));
+      const data = (key) => ({ begin, end, step: READING_MS, middle: 0, points: points.filter((point) => point.time >= begin && point[key] != null) });
+      charts[0].draw(data("arena_high_water_bytes"));
+      charts[1].draw(data("temperature_celsius"));
+      charts[1].element.hidden = points.every((point) => point.temperature_celsius == null);
+    },
+  };
+}
+
 const stateRow = (one) => el("tr", {}, el("td", {}, new Date(one.at).toLocaleString()), el("td", {}, state(one.state, LOOK[one.state] ?? "faint")), el("td", { class: "name" }, one.reason));
 const logRow = (one) => el("tr", {}, el("td", {}, age(one.at), " ago"), el("td", {}, state(one.level, { error: "bad", warning: "warn" }[one.level] ?? "faint")), el("td", { class: "name" }, one.text));
 const partRow = ({ deployment, part }) => el("tr", {}, el("td", {}, deploymentLink(deployment)), el("td", {}, deploymentState(deployment)), el("td", {}, part.state));
@@ -51,10 +82,11 @@ export function show(container, [id]) {
   const about = el("div", { class: "columns" });
   const buttons = el("div", { class: "actions" });
   const line = el("div");
+  const past = readings();
   const bodies = { parts: el("tbody"), fragments: el("tbody"), states: el("tbody"), log: el("tbody") };
   const gone = el("p", { class: "empty", hidden: true }, "There is no such board (any more). ", el("a", { href: "#/boards" }, "See all boards"), ".");
   const rest = el("div", {},
-    about, buttons,
+    about, buttons, el("section", {}, el("h2", {}, "Its last hour"), past.element),
     el("div", { class: "pair" },
       el("section", {}, el("h2", {}, "Deployments that use it"), table("Deployments", ["deployment", "state", "its part"], bodies.parts)),
       el("section", {}, el("h2", {}, "Fragments in its flash"), table("Fragments", ["fragment", "size", "of"], bodies.fragments))),
@@ -92,7 +124,15 @@ export function show(container, [id]) {
       el("section", { class: "card" }, el("h2", {}, "Identity"), identity(board)));
     buttons.replaceChildren(...acts(board, true).flat().filter(Boolean));
     loadStates();
-    if (!logged) loadLog();
+    if (!logged) {
+      loadLog();
+      loadReadings();
+    }
+  }
+  async function loadReadings() {
+    if (!board) return;
+    const page = await get(`boards/${encodeURIComponent(board.id)}/readings`).catch(() => null);
+    if (page && !ended) past.draw(page.items);
   }
   async function loadStates() {
     const page = await get(`boards/${encodeURIComponent(board.id)}/states?limit=200`).catch(() => null);
@@ -111,12 +151,13 @@ export function show(container, [id]) {
     lines = page.items.map((one) => known.get(one.id) ?? one);
     draw.log(lines);
   }
-  const refresh = () => !document.hidden && Promise.all([refreshBoards(), loadLog()]);
+  const refresh = () => !document.hidden && Promise.all([refreshBoards(), loadLog(), loadReadings()]);
   const timer = setInterval(refresh, REFRESH_MS);
   const end = subscribe(["boards", "deployments"], paint);
   return () => {
     ended = true;
     clearInterval(timer);
+    past.end();
     end();
   };
 }

@@ -132,9 +132,9 @@ export function show(container) {
   const tiles = ["Boards online", "Deployed", "Inferences per second", "Median latency", "p99 latency"].map(tile);
   const latency = timeChart({ title: `Latency, last ${MINUTES} minutes`, format: (n, axis) => (!axis ? ms(n) : n === 0 ? "0" : n < 1000 ? `${n} ms` : `${n / 1000} s`),
     empty: "No inference was answered in this time.",
-    series: [{ key: "p99_ms", name: "p99", kind: "line", look: "move-look" }, { key: "p50_ms", name: "median", kind: "line", look: "main-look" }] });
+    series: [{ key: "p99_ms", name: "p99", kind: "line", look: "move-look", colour: "--move", dash: [5, 3] }, { key: "p50_ms", name: "median", kind: "line", look: "main-look", colour: "--accent" }] });
   const asked = timeChart({ title: `Inferences per second, last ${MINUTES} minutes`, format: rate, empty: "No inference was asked for in this time.",
-    series: [{ key: "done_per_s", name: "answered", kind: "bars", look: "main-look" }, { key: "failed_per_s", name: "failed", kind: "bars", look: "bad-look" }] });
+    series: [{ key: "done_per_s", name: "answered", kind: "bars", look: "main-look", colour: "--accent" }, { key: "failed_per_s", name: "failed", kind: "bars", look: "bad-look", colour: "--bad" }] });
   const deployedBody = el("tbody");
   const lastBody = el("tbody");
   const deployedSection = el("section", {}, el("h2", {}, "Deployed"),

@@ -173,7 +173,7 @@ function playwright() {
 
 export async function launch() {
   const driver = playwright();
-  const missing = !driver ? "playwright-core is not in build/node (scripts/setup node)" : !CHROMIUM ? "there is no chromium" : null;
+  const missing = !driver ? "playwright-core is not in build/node (scripts/setup test)" : !CHROMIUM ? "there is no chromium" : null;
   if (missing) {
     skip(`web/${file}`, missing);
     await finish();

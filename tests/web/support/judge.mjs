@@ -96,7 +96,8 @@ export function actions() {
   }
   const usable = [...found].filter((e) => !e.disabled && e.type !== "hidden" && e.checkVisibility({ checkVisibilityCSS: true }));
   usable.forEach((e, i) => e.setAttribute("data-action", i));
-  const name = (e) => e.getAttribute("aria-label") || e.textContent.trim() || e.title || e.alt || e.labels?.length || e.getAttribute("aria-labelledby") || e.placeholder || e.querySelector("title, img[alt]");
+  const name = (e) => e.getAttribute("aria-label") || e.textContent.trim() || e.title || e.alt || e.labels?.length || e.getAttribute("aria-labelledby") || e.placeholder || e.querySelector("title, img[alt]")
+    || e.closest("[role=img][aria-label]"); // what lies in a picture is part of it
   return { count: usable.length, nameless: usable.filter((e) => !name(e)).map((e) => e.outerHTML.slice(0, 100)) };
 }
 

@@ -50,7 +50,7 @@ if (!all) {
   for (const colorScheme of ["light", "dark"]) {
     const context = await newContext(server, { colorScheme });
     const page = await open(context, server);
-    for (const [name, link] of Object.entries(pages)) {
+    for (const [name, link] of Object.entries(pages).filter(([name]) => !process.argv[4] || process.argv[4].split(",").includes(name))) {
       if (link) await visit(page, server, link);
       else await answered(page);
       for (const width of WIDTHS) {
