@@ -37,12 +37,12 @@ static bool stopped(void)
     return port->stop != NULL && port->stop();
 }
 
-static void show(enum port_led state)
+static void show(enum led state)
 {
-    port_led(port_now_us() < identify_until_us ? PORT_LED_IDENTIFY : state);
+    port_led(port_now_us() < identify_until_us ? LED_IDENTIFY : state);
 }
 
-static void sleep_ms(uint32_t ms, enum port_led state)
+static void sleep_ms(uint32_t ms, enum led state)
 {
     uint64_t end = port_now_us() + (uint64_t)ms * 1000;
     while (port_now_us() < end && !stopped()) {
@@ -70,7 +70,7 @@ static void hook_reboot(void *context)
     (void)context;
     say("reboots as the server asked");
     net_link_close(&link);
-    sleep_ms(50, PORT_LED_STARTING); /* the goodbye goes out */
+    sleep_ms(50, LED_STARTING); /* the goodbye goes out */
     port_die("reboot: the server asked");
 }
 
@@ -293,11 +293,11 @@ static bool code_is_new(bool refused)
 
 /* ---- sessions ---- */
 
-static enum port_led session_led(void)
+static enum led session_led(void)
 {
-    return !board.welcomed                        ? PORT_LED_NO_SERVER
-           : board.run_state == BOARD_RUN_WALKING ? PORT_LED_RUNNING
-                                                  : PORT_LED_ONLINE;
+    return !board.welcomed                        ? LED_NO_SERVER
+           : board.run_state == BOARD_RUN_WALKING ? LED_RUNNING
+                                                  : LED_ONLINE;
 }
 
 /* A board that does not read would not notice that its server has gone. */
@@ -359,22 +359,22 @@ static void step(void)
 {
     bool again;
     if (!net_ready()) {
-        show(PORT_LED_NO_NETWORK);
+        show(LED_NO_NETWORK);
         net_wait(WAIT_US);
         return;
     }
-    show(PORT_LED_NO_SERVER);
+    show(LED_NO_SERVER);
     if (code_is_new(false)) {
         again = enrol();
     } else if (identity.enrolled) {
         again = connect_once();
     } else {
         say("no certificate and no code that may be used: provision this board anew");
-        sleep_ms(ASK_AGAIN_MS, PORT_LED_NOT_ENROLLED);
+        sleep_ms(ASK_AGAIN_MS, LED_NOT_ENROLLED);
         return;
     }
     if (!again)
-        sleep_ms(reconnect_failed(&reconnect), PORT_LED_NO_SERVER);
+        sleep_ms(reconnect_failed(&reconnect), LED_NO_SERVER);
 }
 
 int net_board_run(const struct net_board_config *config)

@@ -6,22 +6,13 @@
 #ifndef SHOAL_FIRMWARE_PORT_PORT_H
 #define SHOAL_FIRMWARE_PORT_PORT_H
 
+#include "firmware/core/led.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 struct board_flash; /* firmware/core/flash.h */
 struct net_driver;  /* firmware/net/net.h */
-
-/* What the LED shows; a port without one does nothing. */
-enum port_led {
-    PORT_LED_STARTING,
-    PORT_LED_NO_NETWORK,   /* no link, or no address */
-    PORT_LED_NO_SERVER,    /* address, no session */
-    PORT_LED_NOT_ENROLLED, /* no certificate, or the code was refused */
-    PORT_LED_ONLINE,
-    PORT_LED_RUNNING,
-    PORT_LED_IDENTIFY
-};
 
 /* Why the processor started this time. */
 enum port_cause { PORT_CAUSE_POWER, PORT_CAUSE_SOFTWARE, PORT_CAUSE_WATCHDOG, PORT_CAUSE_OTHER };
@@ -46,7 +37,7 @@ _Noreturn void port_die(const char *text);
 /* The watchdog resets the board unless it is fed for so long. Its last warning is m7_watchdog_bites(). */
 void port_watchdog_start(uint32_t ms);
 void port_watchdog_feed(void);
-void port_led(enum port_led state);
+void port_led(enum led state);  /* a port without a LED does nothing; else led_lit() until the next call */
 int16_t port_temperature(void); /* tenths of a degree, WIRE_NO_TEMPERATURE */
 
 const struct net_driver *port_network(void);

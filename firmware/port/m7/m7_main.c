@@ -26,7 +26,7 @@ static _Noreturn void stay(const char *what, const char *why)
         say("%s: %s", what, why);
         for (uint64_t end = port_now_us() + AGAIN_US; port_now_us() < end;) {
             port_watchdog_feed();
-            port_led(PORT_LED_NOT_ENROLLED);
+            port_led(LED_NOT_ENROLLED);
             port_wait(1000);
         }
     }
@@ -56,7 +56,7 @@ _Noreturn void m7_main(void)
 {
     const char *what = NULL;
     say("%s, reset: %s", port_firmware, m7_reset_reason());
-    port_led(PORT_LED_STARTING);
+    port_led(LED_STARTING);
     port_watchdog_start(WATCHDOG_MS);
     flash = *port_flash();
     flash.poll = net_board_flash_poll;

@@ -146,7 +146,7 @@ void port_watchdog_feed(void)
     *at(WATCHDOG, WDOG_INTCLR) = 1; /* and begins anew */
 }
 
-void port_led(enum port_led state)
+void port_led(enum led state)
 {
     (void)state; /* the console says it */
 }
