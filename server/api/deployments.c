@@ -1,6 +1,7 @@
 /* /api/v1/deployments, /plans and /schedules. */
 #include "server/api/wait.h"
 
+#include "server/emit/emit.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
 
@@ -60,7 +61,7 @@ int api_schedule(struct http_exchange *x)
     struct graph *graph = schedule_graph(x, body, model, version, &error);
     if (!graph && error.status == STATUS_OK)
         return 0;
-    json_t *json = graph ? schedule_describe(graph, &options, &error) : NULL;
+    json_t *json = graph ? schedule_describe(graph, &options, model ? emit_schedule : NULL, &error) : NULL;
     graph_free(graph);
     return api_answer(x, json, &error);
 }

@@ -3,6 +3,7 @@
 #include "server/base/file.h"
 #include "server/cli/commands.h"
 #include "server/cli/fleet_options.h"
+#include "server/emit/emit.h"
 #include "server/import/import.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
@@ -37,6 +38,18 @@ static void print_step(json_t *step)
     (void)printf("\n");
 }
 
+/* What the packer could not avoid, beyond alignment. */
+static const char *beyond(json_t *partial)
+{
+    static char text[64];
+    long long more = number(partial, "arena_bytes") - number(partial, "peak_bytes") -
+                     number(partial, "scratch_bytes");
+    text[0] = 0;
+    if (more >= 32)
+        (void)snprintf(text, sizeof text, ", %lld more than peak and scratch", more);
+    return text;
+}
+
 static void print_table(json_t *schedule)
 {
     json_t *partial = json_object_get(schedule, "partial"), *item;
@@ -47,6 +60,9 @@ static void print_table(json_t *schedule)
     (void)printf("\npeak %lld bytes (operator by operator %lld), extra MACs %lld of %lld\n",
                  number(partial, "peak_bytes"), number(ordinary, "peak_bytes"), number(partial, "extra_macs"),
                  number(schedule, "macs"));
+    if (number(partial, "arena_bytes"))
+        (void)printf("arena %lld bytes with %lld of scratch%s\n", number(partial, "arena_bytes"),
+                     number(partial, "scratch_bytes"), beyond(partial));
     (void)printf("predicted %.1f ms (operator by operator %.1f)\n",
                  json_real_value(json_object_get(partial, "predicted_ms")),
                  json_real_value(json_object_get(ordinary, "predicted_ms")));
@@ -83,24 +99,26 @@ static bool is_json(const uint8_t *bytes, size_t size)
     return i < size && bytes[i] == '{';
 }
 
-static struct graph *read_network(const char *path, struct error *error)
+/* *weights: it is a model. */
+static struct graph *read_network(const char *path, bool *weights, struct error *error)
 {
     uint8_t *bytes;
     size_t size;
     if (file_read(path, IMPORT_MODEL_BYTES_MAX, &bytes, &size, error) < 0)
         return NULL;
     const char *base = strrchr(path, '/');
-    struct graph *graph = is_json(bytes, size) ? read_json(bytes, size, error)
-                                               : import_bytes(bytes, size, base ? base + 1 : path, error);
+    *weights = !is_json(bytes, size);
+    struct graph *graph = *weights ? import_bytes(bytes, size, base ? base + 1 : path, error)
+                                   : read_json(bytes, size, error);
     free(bytes);
     return graph;
 }
 
-static int show(const struct graph *graph, const struct schedule_options *options, bool json)
+static int show(const struct graph *graph, const struct schedule_options *options, bool weights, bool json)
 {
     struct error error;
     error_clear(&error);
-    json_t *schedule = schedule_describe(graph, options, &error);
+    json_t *schedule = schedule_describe(graph, options, weights ? emit_schedule : NULL, &error);
     if (!schedule)
         return cli_fail(json, &error);
     if (json)
@@ -130,7 +148,7 @@ static int read_profile(const char *text, struct schedule_board *board, struct e
 
 int cli_schedule(const struct cli_command *self, int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, weights = false;
     struct schedule_options chosen = schedule_defaults();
     int axes = 2, image = 0, accumulator = 0;
     const char *path, *profile = NULL;
@@ -155,8 +173,8 @@ int cli_schedule(const struct cli_command *self, int argc, char **argv)
     if (profile && read_profile(profile, &board, &error) < 0)
         return cli_fail(json, &error);
     chosen.board = profile ? &board : NULL;
-    struct graph *graph = read_network(path, &error);
-    code = graph ? show(graph, &chosen, json) : cli_fail(json, &error);
+    struct graph *graph = read_network(path, &weights, &error);
+    code = graph ? show(graph, &chosen, weights, json) : cli_fail(json, &error);
     graph_free(graph);
     return code;
 }

@@ -528,3 +528,16 @@ void emit_free(struct emit_fragment *fragments, int32_t n)
         free(fragments[i].bytes);
     free(fragments);
 }
+
+int emit_schedule(const struct graph *graph, const struct schedule *schedule,
+                  const struct schedule_options *options, struct error *error)
+{
+    struct plan_board board = *plan_profile("teensy41-good");
+    struct emit_fragment *fragments = NULL;
+    board.arena_bytes = board.flash_bytes = INT64_MAX / 2;
+    struct plan *plan = plan_scheduled(graph, "", &board, schedule, options, error);
+    int status = plan ? emit_plan(plan, &fragments, error) : (int)error->status;
+    emit_free(fragments, 1);
+    plan_free(plan);
+    return status;
+}

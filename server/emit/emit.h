@@ -16,6 +16,10 @@ struct emit_fragment {
  * plan->n_boards, to be freed with emit_free. STATUS_DOES_NOT_FIT when an image is larger than the board's
  * flash. */
 int emit_plan(struct plan *plan, struct emit_fragment **fragments, struct error *error);
+/* Whether one board can run a schedule: plans it without limits of memory, emits and checks it (a
+ * schedule_check of server/schedule/json.h). */
+int emit_schedule(const struct graph *graph, const struct schedule *schedule,
+                  const struct schedule_options *options, struct error *error);
 void emit_free(struct emit_fragment *fragments, int32_t n);
 
 #endif

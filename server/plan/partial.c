@@ -100,6 +100,14 @@ static int32_t peak_step(const struct plan_party *party, const struct schedule *
     return 0;
 }
 
+static bool adds_up(const struct lowered *lowered)
+{
+    for (int32_t i = 0; i < lowered->n_code; i++)
+        if (lowered->code[i].op == FRAGMENT_CONV && (lowered->code[i].form & FRAGMENT_FORM_ACC))
+            return true;
+    return false;
+}
+
 static void set_program(struct maker *maker)
 {
     struct plan_party *party = &maker->plan->parties[maker->first_board];
@@ -107,6 +115,9 @@ static void set_program(struct maker *maker)
     struct lowered *lowered = schedule_lower(maker->graph, maker->partial, &options, maker->error);
     if (!lowered)
         return;
+    if (options.accumulator < 32 && adds_up(lowered))
+        error_set(maker->error, STATUS_MODEL_UNSUPPORTED,
+                  "sums of fewer than 32 bits are not exact: they are scheduled and counted, but not executed");
     party->program = own(maker, lowered);
     party->peak_bytes = lowered->peak_bytes;
     party->arena_bytes = lowered->arena_bytes;

@@ -5,7 +5,9 @@
 #include "server/schedule/json.h"
 
 #include "server/model/optable.h"
+#include "server/schedule/lower.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const axes_names[] = {"full", "channels", "rows", "all"};
@@ -116,37 +118,66 @@ static void totals(const struct graph *graph, int64_t *macs, int64_t *params)
     }
 }
 
-static const char *why_not(const struct schedule *schedule, const struct schedule_options *options)
+/* What became of a schedule: its program, and why it cannot run; `reason` "" where it can. */
+struct outcome {
+    struct lowered *lowered; /* NULL: none */
+    char reason[ERROR_MESSAGE_BYTES];
+};
+
+static void find_outcome(const struct graph *graph, const struct schedule_options *options,
+                         const struct schedule *schedule, schedule_check *check, struct outcome *outcome)
 {
-    for (int32_t i = 0; i < schedule->n_steps; i++) {
-        if (schedule->steps[i].mode == SCHEDULE_CHANNELS && options->accumulator < 32)
-            return "sums of fewer than 32 bits are not exact";
-        if (schedule->steps[i].mode != SCHEDULE_FULL)
-            return "boards run operator by operator for now: programs are not yet made from channel loops, "
-                   "row loops "
-                   "and patches";
-    }
-    return NULL;
+    struct error error;
+    error_clear(&error);
+    outcome->reason[0] = 0;
+    outcome->lowered = schedule_lower(graph, schedule, options, &error);
+    if (outcome->lowered && !check)
+        error_set(&error, STATUS_MODEL_UNSUPPORTED, "the network has no weights");
+    else if (outcome->lowered)
+        (void)check(graph, schedule, options, &error);
+    if (error.status != STATUS_OK)
+        (void)snprintf(outcome->reason, sizeof outcome->reason, "%s", error.message);
 }
 
-static json_t *whole_json(const struct graph *graph, const struct schedule_options *options,
-                          const struct schedule *ordinary, const struct schedule *schedule)
+static json_t *bytes_json(const struct lowered *lowered, int64_t bytes)
 {
-    int64_t macs, params;
-    totals(graph, &macs, &params);
+    return lowered ? json_integer(bytes) : json_null();
+}
+
+static json_t *program_json(const struct lowered *lowered)
+{
+    return lowered ? json_pack("{s:i, s:i, s:i, s:i}", "instructions", (int)lowered->n_code, "ranges",
+                               (int)lowered->n_ranges, "views", (int)lowered->n_views, "buffers",
+                               (int)lowered->n_buffers)
+                   : json_null();
+}
+
+static json_t *partial_json(const struct graph *graph, const struct schedule *schedule,
+                            const struct lowered *lowered)
+{
     json_t *steps = json_array();
     for (int32_t i = 0; i < schedule->n_steps; i++)
         json_array_append_new(steps, step_json(graph, &schedule->steps[i]));
-    const char *reason = why_not(schedule, options);
+    return json_pack("{s:I, s:f, s:o, s:o, s:I, s:o, s:o}", "peak_bytes", (json_int_t)schedule->peak_bytes,
+                     "predicted_ms", 1e3 * schedule->seconds, "arena_bytes",
+                     bytes_json(lowered, lowered ? lowered->arena_bytes : 0), "scratch_bytes",
+                     bytes_json(lowered, lowered ? lowered->scratch_bytes : 0), "extra_macs",
+                     (json_int_t)schedule->extra_macs, "program", program_json(lowered), "steps", steps);
+}
+
+static json_t *whole_json(const struct graph *graph, const struct schedule_options *options,
+                          const struct schedule *ordinary, const struct schedule *schedule,
+                          const struct outcome *outcome)
+{
+    int64_t macs, params;
+    totals(graph, &macs, &params);
+    const char *reason = outcome->reason[0] ? outcome->reason : NULL;
     json_t *ram = options->ram ? json_integer(options->ram) : json_null();
-    return json_pack("{s:s?, s:I, s:I, s:{s:I, s:f}, s:{s:I, s:f, s:n, s:n, s:I, s:o}, s:o, s:{s:i, s:s, "
-                     "s:f, s:s, s:o}, s:b, "
-                     "s:b, s:s?, s:[s,s,s]}",
+    return json_pack("{s:s?, s:I, s:I, s:{s:I, s:f}, s:o, s:o, s:{s:i, s:s, s:f, s:s, s:o}, s:b, s:b, s:s?, "
+                     "s:[s,s,s]}",
                      "name", graph->name, "macs", (json_int_t)macs, "params", (json_int_t)params, "ordinary",
                      "peak_bytes", (json_int_t)ordinary->peak_bytes, "predicted_ms", 1e3 * ordinary->seconds,
-                     "partial", "peak_bytes", (json_int_t)schedule->peak_bytes, "predicted_ms",
-                     1e3 * schedule->seconds, "arena_bytes", "scratch_bytes", "extra_macs",
-                     (json_int_t)schedule->extra_macs, "steps", steps, "bottleneck",
+                     "partial", partial_json(graph, schedule, outcome->lowered), "bottleneck",
                      bottleneck_json(graph, schedule), "options", "accumulator", (int)options->accumulator,
                      "axes", axes_names[options->axes], "extra_macs", options->extra_macs, "image",
                      options->streamed ? "streamed" : "counted", "ram", ram, "exhaustive",
@@ -155,14 +186,18 @@ static json_t *whole_json(const struct graph *graph, const struct schedule_optio
 }
 
 json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,
-                          struct error *error)
+                          schedule_check *check, struct error *error)
 {
     struct schedule_options whole = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32, .board = options->board};
     struct schedule *schedule = schedule_make(graph, options, error);
     struct schedule *ordinary = schedule ? schedule_make(graph, &whole, error) : NULL;
-    json_t *json = ordinary ? whole_json(graph, options, ordinary, schedule) : NULL;
+    struct outcome outcome = {.lowered = NULL};
+    if (ordinary)
+        find_outcome(graph, options, schedule, check, &outcome);
+    json_t *json = ordinary ? whole_json(graph, options, ordinary, schedule, &outcome) : NULL;
     if (ordinary && !json)
         error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
+    schedule_lowered_free(outcome.lowered);
     schedule_free(schedule);
     schedule_free(ordinary);
     return json;

@@ -8,16 +8,26 @@
 
 #include <jansson.h>
 
-/* Makes the schedule and describes it:
- * {"name","macs","params","ordinary":{"peak_bytes"},"partial":{"peak_bytes","arena_bytes","scratch_bytes",
- * "extra_macs","steps":[{"mode":"full|channels|rows|patches","ops":[],"layers":[],"k","tile":[h,w] or null,
- * "again","peak_bytes"}]},"bottleneck":{"op","bytes","tensors":[{"name","bytes","role":"input|live|step"}]},
+/* Whether boards can run the schedule: 0, or a negative status with the reason in `error`. emit_schedule of
+ * server/emit is one. */
+typedef int schedule_check(const struct graph *graph, const struct schedule *schedule,
+                           const struct schedule_options *options, struct error *error);
+
+/* Makes the schedule, lowers it and describes it:
+ * {"name","macs","params","ordinary":{"peak_bytes","predicted_ms"},
+ * "partial":{"peak_bytes","predicted_ms","arena_bytes","scratch_bytes","extra_macs",
+ * "program":{"instructions","ranges","views","buffers"} or null,
+ * "steps":[{"mode":"full|channels|rows|patches","ops":[],"layers":[],"k","tile":[h,w] or null,"again",
+ * "extra_macs","peak_bytes","predicted_ms","inner":[steps]}]},
+ * "bottleneck":{"op","bytes","tensors":[{"name","bytes","role":"input|live|step"}]},
  * "options":{"accumulator","axes","extra_macs","image","ram"},"exhaustive","executable","why_not_executable","searched":[]}.
  * `again`: the first so many of ops only feed the last one and are computed once more in a later step. Role
- * "step" is what the step holds beside whole tensors: its output, rings, parts, sums. arena_bytes and
- * scratch_bytes are null: such a schedule is not packed yet. New reference; NULL with `error` set. */
+ * "step" is what the step holds beside whole tensors: its output, rings, parts, sums. arena_bytes is what the
+ * packer needs for all, scratch_bytes the most that kernels need beside what peak_bytes counts; null where no
+ * program says the schedule. executable: `check` has accepted it; NULL: a network without weights. New
+ * reference; NULL with `error` set. */
 json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,
-                          struct error *error);
+                          schedule_check *check, struct error *error);
 
 /* "accumulator", "axes", "extra_macs", "image" and "ram" of `json` over the defaults (32, all, 0, counted,
  * least memory); other keys are not looked at. STATUS_INVALID_ARGUMENT naming the key. */

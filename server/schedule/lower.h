@@ -67,7 +67,8 @@ typedef void lower_act_sink(void *context, const struct lower_act *act);
 void lowered_walk(const struct lowered *lowered, int32_t from, lower_act_sink *sink, void *context);
 
 /* `graph`, `schedule` and `options` are those of schedule_make. NULL with `error` set: STATUS_NO_MEMORY;
- * STATUS_MODEL_UNSUPPORTED for what no program can say (the reason names it): sums of fewer than 32 bits. */
+ * STATUS_MODEL_UNSUPPORTED for what no program can say (the reason names it). With an accumulator of fewer
+ * than 32 bits sizes are right, but the program must not run. */
 struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
                                const struct schedule_options *options, struct error *error);
 void schedule_lowered_free(struct lowered *lowered); /* NULL is allowed */

@@ -727,7 +727,7 @@ static void known_networks_take_the_published_memory_by_channels(void **state)
         error_clear(&error);
         for (int b = 0; b < 3; b++) {
             options.accumulator = 8 << b;
-            json_t *json = schedule_describe(graph, &options, &error);
+            json_t *json = schedule_describe(graph, &options, NULL, &error);
             json_int_t macs, ordinary, peak;
             assert_int_equal(json_unpack(json, "{s:I, s:{s:I}, s:{s:I}}", "macs", &macs, "ordinary",
                                          "peak_bytes", &ordinary, "partial", "peak_bytes", &peak),
@@ -783,7 +783,7 @@ static void bottleneck_adds_up_to_the_peak(void **state)
     for (uint64_t seed = 1000; seed < 1100; seed++) {
         struct graph *graph = graph_of(random_network(seed));
         struct schedule_options options = schedule_defaults();
-        json_t *json = schedule_describe(graph, &options, NULL), *tensor;
+        json_t *json = schedule_describe(graph, &options, NULL, NULL), *tensor;
         json_t *bottleneck = json_object_get(json, "bottleneck");
         json_int_t sum = 0;
         size_t i;
