@@ -42,8 +42,8 @@ static void print_step(json_t *step)
 static const char *beyond(json_t *partial)
 {
     static char text[64];
-    long long more = number(partial, "arena_bytes") - number(partial, "peak_bytes") -
-                     number(partial, "scratch_bytes");
+    long long more =
+        number(partial, "arena_bytes") - number(partial, "peak_bytes") - number(partial, "scratch_bytes");
     text[0] = 0;
     if (more >= 32)
         (void)snprintf(text, sizeof text, ", %lld more than peak and scratch", more);
@@ -108,8 +108,8 @@ static struct graph *read_network(const char *path, bool *weights, struct error 
         return NULL;
     const char *base = strrchr(path, '/');
     *weights = !is_json(bytes, size);
-    struct graph *graph = *weights ? import_bytes(bytes, size, base ? base + 1 : path, error)
-                                   : read_json(bytes, size, error);
+    struct graph *graph =
+        *weights ? import_bytes(bytes, size, base ? base + 1 : path, error) : read_json(bytes, size, error);
     free(bytes);
     return graph;
 }

@@ -116,8 +116,9 @@ static void set_program(struct maker *maker)
     if (!lowered)
         return;
     if (options.accumulator < 32 && adds_up(lowered))
-        error_set(maker->error, STATUS_MODEL_UNSUPPORTED,
-                  "sums of fewer than 32 bits are not exact: they are scheduled and counted, but not executed");
+        error_set(
+            maker->error, STATUS_MODEL_UNSUPPORTED,
+            "sums of fewer than 32 bits are not exact: they are scheduled and counted, but not executed");
     party->program = own(maker, lowered);
     party->peak_bytes = lowered->peak_bytes;
     party->arena_bytes = lowered->arena_bytes;

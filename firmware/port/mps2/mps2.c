@@ -70,7 +70,8 @@ void port_start(void)
     mark = RUNNING;
 }
 
-/* The counter may have begun anew before its tick was counted (QEMU delivers it late): then time stands until it is. */
+/* The counter may have begun anew before its tick was counted (QEMU delivers it late): then time stands until
+ * it is. */
 uint64_t port_now_us(void)
 {
     static uint64_t last;
