@@ -116,14 +116,14 @@ $(call obj,$(wildcard tests/unit/*.c) $(filter-out $(TOOL_SUPPORT_SRC),$(SUPPORT
 # Packages of Debian and of npm (build/node): looked up on every call (a few milliseconds), installed only when missing.
 # SHOAL_SETUP=skip leaves it out.
 # What is asked for stands first, so that its packages are installed in one go.
-setup-build: | $(addprefix setup-,$(filter test run,$(MAKECMDGOALS)))
+setup-build: | $(addprefix setup-,$(filter test run firmware,$(MAKECMDGOALS)))
 setup-build setup-test setup-run setup-firmware:
 	@scripts/setup $(@:setup-%=%)
 
 run: setup-run all $(if $(filter qemu,$(BOARDS)),firmware) ## server, three host boards and a demo model on 127.0.0.1:8080; Ctrl-C ends it; BOARDS=qemu: emulated ones
 	@B=$(B) BOARDS=$(BOARDS) exec scripts/run
 
-test: setup-test all tests                    ## all tests; ONLY=PATTERN runs those whose name matches
+test: setup-test setup-firmware all tests firmware-tests ## all tests; ONLY=PATTERN runs those whose name matches
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) tests/run '$(ONLY)'
 
 test-sanitize:                                ## the same under address and undefined-behaviour sanitizers
@@ -131,6 +131,9 @@ test-sanitize:                                ## the same under address and unde
 
 test-chaos: setup-test all                    ## the long series of kill -9 (50 seeds)
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) CHAOS_SEEDS=50 tests/run chaos/
+
+test-firmware: setup-test all firmware-tests  ## the firmware's tests on emulated boards, the long ones too
+	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) LONG=1 tests/run firmware/
 
 fuzz:                                         ## every fuzz target for FUZZ_SECONDS (20) each, under the sanitizers
 	@$(MAKE) --no-print-directory SANITIZE=1 fuzz-run
@@ -162,7 +165,7 @@ clean:                                        ## remove what was built; data/ st
 help:                                         ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1 == "all" ? "" : $$1, $$2}' Makefile
 
-.PHONY: all tests test test-sanitize test-chaos fuzz fuzz-run run setup-build setup-test setup-run pure-objects
+.PHONY: all tests test test-sanitize test-chaos test-firmware fuzz fuzz-run run setup-build setup-test setup-run pure-objects
 .PHONY: setup-firmware firmware-sources bench screenshots format check-format clean help force
 .SECONDARY:
 .DELETE_ON_ERROR:

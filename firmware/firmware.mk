@@ -54,7 +54,15 @@ $(FW)/shoal-mps2.elf: $(FW_SHARED_OBJ) $(call fw_port_obj,mps2) $(wildcard firmw
 	$(call say,LD  $@)
 	$(Q)$(FW_LINK) -T firmware/port/mps2/mps2.ld $(filter %.o,$^) -o $@
 
+# Faults and resets, one after another, in the place of the board: for tests/firmware/faults.sh.
+$(FW)/shoal-faults.elf: $(filter-out %/m7_main.o,$(FW_SHARED_OBJ)) $(FW)/obj/tests/firmware/faults.o \
+		$(call fw_port_obj,mps2) $(wildcard firmware/port/m7/*.ld firmware/port/mps2/*.ld)
+	$(call say,LD  $@)
+	$(Q)$(FW_LINK) -T firmware/port/mps2/mps2.ld $(filter %.o,$^) -o $@
+
+firmware-tests: firmware $(FW)/shoal-faults.elf
+
 firmware: $(FW_IMAGES)                        ## the images for Cortex-M7 boards, with their sizes against the budgets
 	@scripts/firmware-sizes $^
 
-.PHONY: firmware
+.PHONY: firmware firmware-tests firmware-sources
