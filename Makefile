@@ -145,6 +145,7 @@ bench: $(BENCHES)                             ## measure; judges nothing
 	@for b in $(BENCHES); do $$b || exit 1; done
 
 include firmware/firmware.mk
+include tests/firmware/kernels/kernels.mk
 
 pure-objects: $(PURE_OBJ)
 	@echo $^

@@ -15,7 +15,6 @@ enum nn_exact_kind {
     NN_EXACT_SUMS,
     NN_EXACT_DEPTHWISE,
     NN_EXACT_FOURS,
-    NN_EXACT_ADD,
     NN_EXACT_KINDS
 };
 

@@ -1,0 +1,27 @@
+# Kernels on an emulated Cortex-M7, without a firmware around them: an image that proves them, one that counts them.
+
+KERNELS = $(FW)/kernels
+KERNELS_CC = $(FW_CC) $(FW_ARCH) -O2 -g -std=c11 -ffunction-sections -fdata-sections -ffile-prefix-map=$(CURDIR)=. -MMD -MP $(WARN) -I.
+KERNELS_SRC = $(SHARED_SRC) tests/support/nn_exact.c tests/firmware/kernels/image.c
+KERNELS_OBJ = $(patsubst %.c,$(KERNELS)/%.o,$(KERNELS_SRC))
+
+$(KERNELS)/%.o: %.c tests/firmware/kernels/kernels.mk | setup-firmware
+	@mkdir -p $(@D)
+	$(call say,CC  $< (M7))
+	$(Q)$(KERNELS_CC) -c $< -o $@
+
+$(KERNELS)/%.elf: $(KERNELS)/tests/firmware/kernels/%.o $(KERNELS_OBJ) tests/firmware/kernels/image.ld
+	$(call say,LD  $@)
+	$(Q)$(FW_CC) $(FW_ARCH) -nostartfiles -Wl,--gc-sections -T tests/firmware/kernels/image.ld $(filter %.o,$^) -o $@
+
+$(KERNELS)/count.so: tests/firmware/kernels/count.c | setup-firmware
+	@mkdir -p $(@D)
+	$(call say,CC  $<)
+	$(Q)$(CC) -std=c11 $(WARN) -O2 -shared -fPIC $< -o $@
+
+kernels: $(addprefix $(KERNELS)/,exact.elf bench.elf count.so)
+
+bench-firmware: kernels                       ## instructions and modelled cycles of the Cortex-M7 kernels; judges nothing
+	@KERNELS=$(KERNELS) tests/firmware/kernels/table
+
+.PHONY: kernels bench-firmware
