@@ -77,7 +77,17 @@ for ((i = 1; i <= n; i++)); do
     grep -qE 'curl|build/' "$block" || continue
     ran=$((ran + $(grep -c 'curl -' "$block")))
     case $(cat "$block") in
-    *DIR*) check "readme_block_${i}_works_by_hand" by_hand "$block" ;;
+    *DIR*)
+        # Not through check: what a subshell starts, no one but it could end.
+        if by_hand "$block" >"$work/by_hand.out" 2>&1; then pass "readme_block_${i}_works_by_hand"; else
+            fail "readme_block_${i}_works_by_hand" "$(tail -n 5 "$work/by_hand.out")"
+        fi
+        for name in kitchen hand_server; do
+            pid=${pids[$name]:-none}
+            stop "$name"
+            check_equal "$name: started by hand, ended by TERM" "$EXIT $(kill -0 "$pid" 2>/dev/null || echo gone)" "0 gone"
+        done
+        ;;
     *) check "readme_block_${i}_works_as_written" run_block "$block" ;;
     esac
 done

@@ -39,6 +39,8 @@ await rule("eight_tabs_share_one_event_stream_and_all_stay_live", async () => {
   equal(streams, 1, "event streams");
   // Each tab still reaches the server: no pool of connections is used up.
   await Promise.all(tabs.map(async (tab) => equal(await tab.evaluate(() => fetch("/api/v1/limits").then((answer) => answer.status)), 200)));
+  const away = (tab) => tab.evaluate(() => /offline|stale|degraded/i.test(document.querySelector("main").innerText));
+  await Promise.all(tabs.map((tab) => until("the tab says that board two is away", () => away(tab))));
   boards.two = (await startBoards(server, ["two"])).two;
   await Promise.all(tabs.map((tab) => until("the tab says that board two is back", async () =>
     tab.evaluate(() => !/offline|stale/i.test(document.querySelector("main").innerText)))));

@@ -167,9 +167,10 @@ await rule("the_time_line_of_that_inference_shows_every_board_and_names_layer_bo
 await rule("the_models_graph_and_layers_are_all_there", async () => {
   await visit(page, server, "#/models/digits");
   const layers = (await get(server, "/api/v1/models/digits/versions/latest/layers?limit=1000")).items;
-  await main.locator("svg").first().waitFor();
-  const rows = main.locator("table", { hasText: "MACs" }).locator("tbody tr");
-  if (await rows.count()) equal(await rows.count(), layers.length, "rows of layers:");
+  const table = main.locator("table", { has: page.getByRole("columnheader", { name: "multiply-adds" }) });
+  await table.waitFor();
+  equal(await table.locator("tbody tr").count(), layers.length, "rows of layers:");
+  equal(await main.locator(".graph .layer").count(), layers.length, "boxes of the graph:");
 });
 
 await noComplaints(context);

@@ -31,7 +31,7 @@ async function serve(name, items, key) {
 }
 await serve("boards", boards, "id");
 await serve("models", models, "name");
-await context.route((url) => /^\/api\/v1\/boards\/0/.test(url.pathname) && !/\/(log|states)$/.test(url.pathname), (route) => {
+await context.route((url) => /^\/api\/v1\/boards\/0/.test(url.pathname) && !/\/(log|states|readings)$/.test(url.pathname), (route) => {
   const id = new URL(route.request().url()).pathname.split("/").at(-1);
   return route.fulfill({ json: boards.find((board) => board.id === id) ?? {} });
 });

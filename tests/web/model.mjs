@@ -40,9 +40,16 @@ await rule("graph_table_and_chart_select_the_same_layer", async () => {
 });
 
 await rule("the_table_sorts_by_every_number", async () => {
-  await main.getByRole("button", { name: "multiply-adds" }).click();
-  const shown = await main.locator(".layer-table tbody tr td:nth-child(5)").allInnerTexts();
-  equal(shown.map((text) => Number(text.replaceAll(",", ""))), layers.map((layer) => layer.macs).sort((a, b) => b - a));
+  const macs = layers.map((layer) => layer.macs);
+  const params = layers.map((layer) => layer.params);
+  for (const [name, column, values] of [["multiply-adds", 5, macs], ["parameters", 6, params], ["layer", 1, layers.map((layer) => layer.index)]]) {
+    const shown = async () => (await main.locator(`.layer-table tbody tr td:nth-child(${column})`).allInnerTexts()).map((text) => Number(text.replaceAll(",", "")));
+    const [up, down] = [(a, b) => a - b, (a, b) => b - a];
+    await main.locator(".layer-table .sort").getByText(name, { exact: true }).click();
+    equal(await shown(), [...values].sort(name === "layer" ? up : down), name);
+    await main.locator(".layer-table .sort").getByText(name, { exact: true }).click();
+    equal(await shown(), [...values].sort(name === "layer" ? down : up), `${name}, the other way`);
+  }
 });
 
 await rule("a_folder_is_counted_as_shoal_eval_counts_it", async () => {
