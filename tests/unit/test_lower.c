@@ -159,6 +159,33 @@ static void lowered_rows_that_run_twice_equal_the_reference(void **state)
     run_seeds(SCHEDULE_AXES_ROWS, 100, 3000, 3200, "rows, extra MACs");
 }
 
+/* They are packed, so that their memory can be told, and refused with the reason. */
+static void sums_of_fewer_than_32_bits_are_not_executed(void **state)
+{
+    int32_t refused = 0;
+    (void)state;
+    for (uint64_t seed = 4000; seed < 4100; seed++) {
+        struct schedule_options options = {.axes = SCHEDULE_AXES_CHANNELS, .accumulator = 8};
+        struct graph *graph = random_graph(seed, NULL);
+        struct schedule *schedule = schedule_make(graph, &options, NULL);
+        struct lowered *lowered = schedule_lower(graph, schedule, &options, NULL);
+        bool adds = false;
+        assert_non_null(lowered);
+        for (int32_t i = 0; i < lowered->n_code; i++)
+            adds |= lowered->code[i].op == FRAGMENT_CONV && (lowered->code[i].form & FRAGMENT_FORM_ACC);
+        struct error error;
+        error_clear(&error);
+        int status = emit_schedule(graph, schedule, &options, &error);
+        assert_int_equal(status < 0, adds);
+        assert_true(!adds || strstr(error.message, "not exact"));
+        refused += adds;
+        schedule_lowered_free(lowered);
+        schedule_free(schedule);
+        graph_free(graph);
+    }
+    assert_true(refused > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +193,7 @@ int main(void)
         cmocka_unit_test(lowered_channel_loops_equal_the_reference),
         cmocka_unit_test(lowered_rows_equal_the_reference),
         cmocka_unit_test(lowered_rows_that_run_twice_equal_the_reference),
+        cmocka_unit_test(sums_of_fewer_than_32_bits_are_not_executed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
