@@ -26,7 +26,7 @@ FW_TLS_SRC = asn1parse asn1write bignum chacha20 chachapoly cipher cipher_wrap c
 FW_SHARED_OBJ = $(patsubst %.c,$(FW)/obj/%.o,$(SHARED_SRC) $(CORE_SRC) $(wildcard firmware/net/*.c firmware/port/m7/*.c)) \
 	$(patsubst %.c,$(FW)/obj/lwip/%.o,$(FW_LWIP_SRC)) $(patsubst %,$(FW)/obj/mbedtls/%.o,$(FW_TLS_SRC))
 fw_port_obj = $(patsubst %.c,$(FW)/obj/%.o,$(wildcard firmware/port/$(1)/*.c))
-FW_IMAGES = $(FW)/shoal-mps2.elf
+FW_IMAGES = $(FW)/shoal-mps2.elf $(FW)/shoal-teensy41.elf
 
 firmware-sources: $(FW)/src/complete
 $(FW)/src/complete: scripts/firmware-sources | setup-firmware
@@ -60,9 +60,11 @@ $(FW)/shoal-faults.elf: $(filter-out %/m7_main.o,$(FW_SHARED_OBJ)) $(FW)/obj/tes
 	$(call say,LD  $@)
 	$(Q)$(FW_LINK) -T firmware/port/mps2/mps2.ld $(filter %.o,$^) -o $@
 
-firmware-tests: firmware $(FW)/shoal-faults.elf
+include firmware/port/teensy41/teensy41.mk
 
-firmware: $(FW_IMAGES)                        ## the images for Cortex-M7 boards, with their sizes against the budgets
-	@scripts/firmware-sizes $^
+firmware-tests: firmware $(FW)/shoal-faults.elf $(FW)/teensy41-in-qemu.hex $(FW)/rom.elf
+
+firmware: $(FW_IMAGES) $(FW)/shoal-teensy41.hex ## the images for Cortex-M7 boards, with their sizes against the budgets
+	@scripts/firmware-sizes $(FW_IMAGES)
 
 .PHONY: firmware firmware-tests firmware-sources

@@ -46,11 +46,6 @@ static volatile uint32_t *at(uint32_t device, uint32_t offset)
     return (volatile uint32_t *)(device + offset);
 }
 
-void m7_entry(void)
-{
-    m7_start();
-}
-
 void m7_tick(void)
 {
     if (++ticks == 0)

@@ -1,5 +1,5 @@
 /*
- * Watchdog 1, LED, cycle counter, temperature sensor, fuses, reset cause. Nothing here waits.
+ * Watchdog 1, LED, cycle counter, timer, temperature sensor, fuses, reset cause. Nothing here waits.
  *
  * The watchdog's enable is write-once: a crash cannot turn it off. It stands while a debugger holds the core.
  */
@@ -93,23 +93,43 @@ bool chip_mac(uint8_t mac[6])
     return burned;
 }
 
-const char *chip_reset_reason(void)
+enum chip_reset chip_reset(void)
 {
     static const struct {
         uint32_t bits;
-        const char *name;
+        enum chip_reset cause;
     } causes[] = {
         /* The Teensy's loader chip holds the reset line at power-on too: the least telling cause comes last.
          */
-        {SRSR_TEMPERATURE, "too hot"}, {SRSR_WATCHDOG | SRSR_WATCHDOG3, "watchdog"},
-        {SRSR_SOFTWARE, "software"},   {SRSR_SECURITY, "security monitor"},
-        {SRSR_JTAG, "debugger"},       {SRSR_BUTTON, "button"},
-        {SRSR_POWER_ON, "power"},
+        {SRSR_TEMPERATURE, CHIP_RESET_TEMPERATURE}, {SRSR_WATCHDOG | SRSR_WATCHDOG3, CHIP_RESET_WATCHDOG},
+        {SRSR_SOFTWARE, CHIP_RESET_SOFTWARE},       {SRSR_SECURITY, CHIP_RESET_SECURITY},
+        {SRSR_JTAG, CHIP_RESET_DEBUGGER},           {SRSR_BUTTON, CHIP_RESET_BUTTON},
+        {SRSR_POWER_ON, CHIP_RESET_POWER},
     };
     uint32_t status = reg_read(SRC_SRSR);
     reg_write(SRC_SRSR, status);
     for (unsigned i = 0; i < sizeof causes / sizeof *causes; i++)
         if (status & causes[i].bits)
-            return causes[i].name;
-    return "unknown";
+            return causes[i].cause;
+    return CHIP_RESET_UNKNOWN;
+}
+
+void chip_timer_start(void)
+{
+    reg_set(CCM_CCGR(1), CCGR1_GPT1);
+    reg_write(GPT1_CR, 0);
+    reg_write(GPT1_IR, 0);
+    reg_write(GPT1_PR, GPT_BY_24);
+    reg_write(GPT1_CR, GPT_FREE_RUNNING | GPT_FROM_PERCLK | GPT_IN_WAIT | GPT_FROM_ZERO | GPT_ON);
+}
+
+uint32_t chip_timer(void)
+{
+    return reg_read(GPT1_CNT);
+}
+
+bool chip_loader_possible(void)
+{
+    reg_set(CCM_CCGR(2), CCGR2_OCOTP);
+    return !(reg_read(OCOTP_CFG5) & OCOTP_CFG5_LOCKED);
 }

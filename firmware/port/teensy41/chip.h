@@ -1,5 +1,5 @@
 /*
- * Small parts of the RT1062: watchdog, LED, cycle counter, temperature, fuses, what reset the board.
+ * Small parts of the RT1062: watchdog, LED, cycle counter, timer, temperature, fuses, what reset the board.
  */
 #ifndef SHOAL_FIRMWARE_PORT_TEENSY41_CHIP_H
 #define SHOAL_FIRMWARE_PORT_TEENSY41_CHIP_H
@@ -29,8 +29,25 @@ int16_t chip_temperature(void);
  * blank. */
 bool chip_mac(uint8_t mac[6]);
 
-/* Static text: "power", "button", "watchdog", "software", ... Clears the register, so only the first call
- * tells. */
-const char *chip_reset_reason(void);
+enum chip_reset {
+    CHIP_RESET_POWER,
+    CHIP_RESET_BUTTON,
+    CHIP_RESET_SOFTWARE,
+    CHIP_RESET_WATCHDOG,
+    CHIP_RESET_TEMPERATURE,
+    CHIP_RESET_DEBUGGER,
+    CHIP_RESET_SECURITY,
+    CHIP_RESET_UNKNOWN
+};
+/* What reset the chip. Clears the register, so only the first call tells. */
+enum chip_reset chip_reset(void);
+
+/* Microseconds since the start from a timer that runs on the crystal, whatever the core does: 32 bits,
+ * wrapping after 71 minutes. */
+void chip_timer_start(void);
+uint32_t chip_timer(void);
+
+/* Whether the loader can be entered from a program (not on a board locked to signed images). */
+bool chip_loader_possible(void);
 
 #endif

@@ -1,7 +1,6 @@
 /*
  * LPUART6 from the 24 MHz crystal, so that its rate does not change when the core's does. The ring has one
- * writer and one reader, both the main loop; a fault handler calls console_flush() when nothing else runs any
- * more.
+ * writer, the program, and one reader, the tick: each moves its own end only. Who flushes masks the tick.
  */
 #include "firmware/port/teensy41/console.h"
 
@@ -9,13 +8,14 @@
 #include "firmware/port/teensy41/rt1062.h"
 
 enum {
-    FLUSH_US = 200000,
+    FLUSH_US = 250000,
     ALT_LPUART6 = 2,
     PAD_SERIAL = 0x10B0 /* as at reset: 100 MHz, drive R0/6, keeper */
 };
 
 static uint8_t ring[CONSOLE_RING];
-static uint32_t put, got, dropped;
+static volatile uint32_t put, got;
+static uint32_t dropped;
 
 void console_start(void)
 {
@@ -36,20 +36,22 @@ void console_start(void)
 void console_write(const char *bytes, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (put - got == CONSOLE_RING)
-            console_poll();
-        if (put - got == CONSOLE_RING)
+        if (put - got == CONSOLE_RING) {
             dropped++;
-        else
-            ring[put++ % CONSOLE_RING] = (uint8_t)bytes[i];
+            continue;
+        }
+        ring[put % CONSOLE_RING] = (uint8_t)bytes[i];
+        put = put + 1;
     }
 }
 
 void console_poll(void)
 {
     /* With its FIFO on, TDRE says that there is room in it. */
-    for (int i = 0; i < 4 && got != put && reg_read(LPUART6_STAT) & LPUART_STAT_TDRE; i++)
-        reg_write(LPUART6_DATA, ring[got++ % CONSOLE_RING]);
+    for (int i = 0; i < 4 && got != put && reg_read(LPUART6_STAT) & LPUART_STAT_TDRE; i++) {
+        reg_write(LPUART6_DATA, ring[got % CONSOLE_RING]);
+        got = got + 1;
+    }
 }
 
 void console_flush(void)

@@ -11,14 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CONSOLE_RING = 1024 };
+enum { CONSOLE_RING = 2048 };
 
 /* Pins, clock gate, rate. Does not wait. clock_peripherals() comes before it. */
 void console_start(void);
 void console_write(const char *bytes, uint32_t n);
-/* Moves bytes from the ring to the transmitter while it takes them. */
+/* Moves at most 4 bytes from the ring to the transmitter, while it takes them. */
 void console_poll(void);
-/* Until the ring is empty and the line is quiet, at most 200 ms. */
+/* Until the ring is empty and the line is quiet, at most 250 ms. Not while the tick may come. */
 void console_flush(void);
 /* Bytes dropped since reset. */
 uint32_t console_dropped(void);

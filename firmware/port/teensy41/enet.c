@@ -126,6 +126,18 @@ void enet_send(struct enet *enet, uint32_t n)
     enet->sent++;
 }
 
+void enet_interrupt(struct enet *enet, bool on)
+{
+    if (on)
+        reg_write(enet->base + ENET_EIR, ENET_EIR_RXF);
+    reg_write(enet->base + ENET_EIMR, on ? ENET_EIR_RXF : 0);
+}
+
+bool enet_waiting(const struct enet *enet)
+{
+    return enet->running && !(enet->memory->rx[enet->rx_at].flags & ENET_RX_EMPTY);
+}
+
 const uint8_t *enet_receive(struct enet *enet, uint32_t *n)
 {
     /* At most once round, so that a flood of damaged frames does not hold the caller. */

@@ -50,6 +50,10 @@ bool enet_poll_link(struct enet *enet);
  * enet_send hands it over; the controller pads short frames and appends the check sequence. */
 uint8_t *enet_send_buffer(struct enet *enet);
 void enet_send(struct enet *enet, uint32_t n);
+/* Lets the controller raise its interrupt with the next frame (or not). */
+void enet_interrupt(struct enet *enet, bool on);
+/* Whether enet_receive has something to look at. */
+bool enet_waiting(const struct enet *enet);
 /* The oldest frame that came, *n bytes without check sequence; NULL: none. Valid until enet_release. Damaged
  * ones are dropped inside. */
 const uint8_t *enet_receive(struct enet *enet, uint32_t *n);

@@ -27,6 +27,7 @@
 #define ENET_TACC 0x1C0u
 #define ENET_RACC 0x1C4u
 
+#define ENET_EIR_RXF (1u << 25)
 #define ENET_EIR_MII (1u << 23)
 #define ENET_EIR_EBERR (1u << 22)
 #define ENET_EIR_ALL 0x7FFF8000u

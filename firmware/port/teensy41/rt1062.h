@@ -7,6 +7,10 @@
 
 /* System control of the core. */
 #define SCB_CPUID 0xE000ED00u
+#define SCB_CCR 0xE000ED14u
+#define SCB_CCR_CACHES ((1u << 17) | (1u << 16))
+#define SCB_CCR_DATA_CACHE (1u << 16)
+#define SCB_DCISW 0xE000EF60u
 #define SCB_ICIALLU 0xE000EF50u
 #define SCB_DCIMVAC 0xE000EF5Cu
 #define DEMCR 0xE000EDFCu
@@ -149,6 +153,7 @@
 #define CDHIPR_PERIPH2_CLK_SEL_BUSY (1u << 3)
 #define CDHIPR_AHB_PODF_BUSY (1u << 1)
 #define CCGR0_GPIO2 (3u << 30)
+#define CCGR1_GPT1 (15u << 20)
 #define CCGR1_PIT (3u << 12)
 #define CCGR1_ENET (3u << 10)
 #define CCGR2_OCOTP (3u << 12)
@@ -180,6 +185,18 @@
 #define OCOTP_ANA1 0x401F44E0u
 #define OCOTP_MAC0 0x401F4620u
 #define OCOTP_MAC1 0x401F4630u
+
+/* The timer that is the clock: 24 MHz by 24. */
+#define GPT1_CR 0x401EC000u
+#define GPT1_PR 0x401EC004u
+#define GPT1_IR 0x401EC00Cu
+#define GPT1_CNT 0x401EC024u
+#define GPT_ON (1u << 0)
+#define GPT_FROM_ZERO (1u << 1)
+#define GPT_IN_WAIT (1u << 3)
+#define GPT_FROM_PERCLK (2u << 6)
+#define GPT_FREE_RUNNING (1u << 9)
+#define GPT_BY_24 23u
 
 /* The controller of the program flash. */
 #define FLEXSPI_MCR0 0x402A8000u
