@@ -27,8 +27,6 @@ enum {
     FLAG_STATIC = 1
 };
 
-static const char magic[4] = {'S', 'H', 'P', 'V'};
-
 static int refuse(const char **what, int status, const char *text)
 {
     if (what != NULL)
@@ -152,7 +150,7 @@ int provision_encode(const struct provision *p, uint8_t page[PROVISION_BYTES], c
     if (text != NULL)
         return refuse(what, STATUS_INVALID_ARGUMENT, text);
     memset(page, 0, PROVISION_BYTES);
-    memcpy(page, magic, sizeof magic);
+    memcpy(page, PROVISION_MAGIC, 4);
     le_put16(page + AT_VERSION, PROVISION_VERSION);
     le_put16(page + AT_BYTES, PROVISION_BYTES);
     le_put32(page + AT_FLAGS, p->is_static ? FLAG_STATIC : 0);
@@ -185,7 +183,7 @@ int provision_decode(const uint8_t page[PROVISION_BYTES], struct provision *p, c
     memset(p, 0, sizeof *p);
     if (is_blank(page))
         return refuse(what, STATUS_NOT_FOUND, "there is no provisioning page");
-    if (memcmp(page, magic, sizeof magic) != 0)
+    if (memcmp(page, PROVISION_MAGIC, 4) != 0)
         return refuse(what, STATUS_INVALID_ARGUMENT, "not a provisioning page");
     if (le_get16(page + AT_VERSION) != PROVISION_VERSION || le_get16(page + AT_BYTES) != PROVISION_BYTES)
         return refuse(what, STATUS_INVALID_ARGUMENT, "a provisioning page of another version");

@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PROVISION_MAGIC "SHPV"
+
 enum {
     PROVISION_VERSION = 1,
     PROVISION_BYTES = 512,

@@ -1,4 +1,5 @@
-/* `shoal board`: the fleet's inventory and acts on one board, by id or name. */
+/* `shoal board`: the fleet's inventory and acts on one board, by id or name. provision is in a file of its
+ * own. */
 #include "server/cli/client.h"
 #include "server/cli/commands.h"
 
@@ -77,6 +78,8 @@ int cli_board(const struct cli_command *self, int argc, char **argv)
         {.name = "json", .kind = CLI_FLAG, .target = &json},
     };
     int code, n;
+    if (argc > 1 && strcmp(argv[1], "provision") == 0)
+        return cli_board_provision(self, argc, argv);
     if (!cli_options(self, argc, argv, options, 2, words, 0, 3, &n, &code))
         return code;
     struct client client;

@@ -36,9 +36,14 @@
       "a one-time code for new boards")                                                                      \
     X(cli_board, "board",                                                                                    \
       "[list | show|accept|revoke|probe|drain|undrain|identify|reboot|forget BOARD | rename BOARD NAME] "    \
-      "[--url URL] [--json]",                                                                                \
+      "| provision --output FILE.hex [--image FILE] [--server HOST:PORT[,HOST:PORT]] [--code CODE | "        \
+      "--accept --ttl-s S] [--name NAME] [--static ADDRESS/BITS --gateway ADDRESS --dns ADDRESS] [--url "    \
+      "URL] [--json]",                                                                                       \
       "a server's boards")                                                                                   \
     X(cli_version, "version", "[--json]", "the version of this program")
+
+/* What `shoal board provision` does, with the row of `board`. */
+int cli_board_provision(const struct cli_command *self, int argc, char **argv);
 
 #define CLI_DECLARE(function, name, usage, summary) \
     int function(const struct cli_command *self, int argc, char **argv);
