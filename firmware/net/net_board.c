@@ -295,9 +295,7 @@ static bool code_is_new(bool refused)
 
 static enum led session_led(void)
 {
-    return !board.welcomed                        ? LED_NO_SERVER
-           : board.run_state == BOARD_RUN_WALKING ? LED_RUNNING
-                                                  : LED_ONLINE;
+    return !board.welcomed ? LED_NO_SERVER : board.run_state == BOARD_RUN_WALKING ? LED_RUNNING : LED_ONLINE;
 }
 
 /* A board that does not read would not notice that its server has gone. */

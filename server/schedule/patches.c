@@ -5,6 +5,7 @@
  * later band of tiles needs them, and the output grows into that space. Bands and columns are independent,
  * since needed boxes are.
  */
+#include "server/schedule/areas.h"
 #include "server/schedule/search.h"
 
 #include <stdlib.h>
@@ -235,6 +236,10 @@ static void offer(struct patches *p, int32_t tile_h, int32_t tile_w, int64_t hel
                   void *context)
 {
     struct axis h, w;
+    struct area areas[PATCH_OPS_MAX];
+    if (!areas_find(p->net, p->ops, p->n, 0, tile_h, areas) ||
+        !areas_find(p->net, p->ops, p->n, 1, tile_w, areas))
+        return; /* no program can say it */
     struct search_result result;
     set_axis(p, true, tile_h, &h);
     set_axis(p, false, tile_w, &w);

@@ -159,6 +159,12 @@ static void lowered_rows_that_run_twice_equal_the_reference(void **state)
     run_seeds(SCHEDULE_AXES_ROWS, 100, 3000, 3200, "rows, extra MACs");
 }
 
+static void lowered_patches_equal_the_reference(void **state)
+{
+    (void)state;
+    run_seeds(SCHEDULE_AXES_ALL, 200, 5000, 5300, "all, extra MACs");
+}
+
 /* They are packed, so that their memory can be told, and refused with the reason. */
 static void sums_of_fewer_than_32_bits_are_not_executed(void **state)
 {
@@ -193,6 +199,7 @@ int main(void)
         cmocka_unit_test(lowered_channel_loops_equal_the_reference),
         cmocka_unit_test(lowered_rows_equal_the_reference),
         cmocka_unit_test(lowered_rows_that_run_twice_equal_the_reference),
+        cmocka_unit_test(lowered_patches_equal_the_reference),
         cmocka_unit_test(sums_of_fewer_than_32_bits_are_not_executed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,19 @@
+/*
+ * Areas: rows, or columns, that a tile needs of a tensor. Not for other modules.
+ */
+#ifndef SHOAL_SERVER_SCHEDULE_AREAS_H
+#define SHOAL_SERVER_SCHEDULE_AREAS_H
+
+#include "server/schedule/internal.h"
+
+/* Lines [a*n + b0, a*n + b1) at tile number n, to be clamped to the tensor. */
+struct area {
+    int32_t a, b0, b1;
+};
+
+/* Areas of the outputs of `n` operators of the net for tiles of `tile` lines (axis 0: rows, 1: columns) of
+ * the last one. False: no such function says what a tile needs, or an output is read by none of them. */
+bool areas_find(const struct net *net, const int32_t *ops, int32_t n, int axis, int32_t tile,
+                struct area *areas);
+
+#endif
