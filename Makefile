@@ -104,6 +104,10 @@ $(B)/hostile_board: $(B)/tests/chaos/hostile_board.o $(B)/libshoal.a
 	$(call say,LD  $@)
 	$(Q)$(LINK) $^ -o $@ $(LIBS)
 
+$(B)/hostile_server: $(B)/tests/firmware/hostile_server.o $(B)/libshoal.a
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
+
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libsupport.a $(B)/libshoal.a
 	@mkdir -p $(@D)
 	$(call say,LD  $@)

@@ -209,9 +209,9 @@ static int open_board(void)
 /* Before HELLO: what was used at most. What lies static in the network's region counts as used. */
 static void measure_memory(void)
 {
-    uint32_t lwip, lwip_high, heap, heap_high;
+    uint32_t lwip, lwip_high, heap, heap_used, heap_high;
     net_memory(&lwip, &lwip_high);
-    net_tls_memory(&heap, &heap_high);
+    net_tls_memory(&heap, &heap_used, &heap_high);
     board.config.regions[REGION_NETWORK].high_water =
         port->network_bytes - (lwip - lwip_high) - (heap - heap_high);
     board.config.regions[REGION_STACK].high_water = port->stack_high_water();
@@ -219,12 +219,12 @@ static void measure_memory(void)
 
 static void tell_memory(const char *when)
 {
-    uint32_t lwip, lwip_high, heap, heap_high;
+    uint32_t lwip, lwip_high, heap, heap_used, heap_high;
     net_memory(&lwip, &lwip_high);
-    net_tls_memory(&heap, &heap_high);
-    say("memory after %s: TLS heap %u of %u, lwIP %u of %u, stack %u of %u", when, (unsigned)heap_high,
-        (unsigned)heap, (unsigned)lwip_high, (unsigned)lwip, (unsigned)port->stack_high_water(),
-        (unsigned)port->stack_bytes);
+    net_tls_memory(&heap, &heap_used, &heap_high);
+    say("memory after %s: TLS heap %u, at most %u of %u; lwIP %u of %u; stack %u of %u", when,
+        (unsigned)heap_used, (unsigned)heap_high, (unsigned)heap, (unsigned)lwip_high, (unsigned)lwip,
+        (unsigned)port->stack_high_water(), (unsigned)port->stack_bytes);
 }
 
 /* ---- enrolment ---- */
@@ -304,6 +304,15 @@ static bool gone_unread(void)
     return link.pcb == NULL || (link.closed && !board_wants_read(&board));
 }
 
+static const char *why_gone(void)
+{
+    return link.why[0] != 0               ? link.why
+           : link.pcb == NULL             ? "the connection was reset"
+           : link.closed                  ? "the server closed while nothing could be read"
+           : board.dead == STATUS_OFFLINE ? "not a byte from the server for 20 s"
+                                          : "what the server sent is not the protocol";
+}
+
 /* One connection from HELLO to its end. */
 static int session(void)
 {
@@ -320,6 +329,7 @@ static int session(void)
         if (sleep_us > 0)
             net_wait(sleep_us);
     }
+    const char *why = why_gone();
     board_disconnected(&board);
     if (link.refused) {
         say("refused: %s (%s)", link.refusal.reason, status_name(link.refusal.status));
@@ -327,7 +337,7 @@ static int session(void)
         return link.refusal.status;
     }
     if (!stopped())
-        say("the link is gone: %s%s%s", status_text(status), link.why[0] != 0 ? ": " : "", link.why);
+        say("the link is gone: %s: %s", status_text(status), why);
     return STATUS_OK;
 }
 

@@ -166,13 +166,12 @@ static int reach(struct net_link *link, const struct provision_server *server, u
     tcp_recv(link->pcb, on_received);
     tcp_nagle_disable(link->pcb);
     if (tcp_connect(link->pcb, &address, server->port, on_connected) != ERR_OK)
-        return fail(link, STATUS_OFFLINE, "%s:%u: no way there", server->host, server->port);
+        return fail(link, STATUS_OFFLINE, "no way there");
     while (!link->connected && link->pcb != NULL && !is_over(deadline_us))
         net_wait(WAIT_US);
     if (link->connected && link->pcb != NULL)
         return STATUS_OK;
-    return fail(link, STATUS_OFFLINE, "%s:%u: %s", server->host, server->port,
-                link->pcb == NULL ? "refused" : "no answer");
+    return fail(link, STATUS_OFFLINE, "%s", link->pcb == NULL ? "the connection was refused" : "no answer");
 }
 
 static void drop_connection(struct net_link *link)

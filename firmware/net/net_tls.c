@@ -58,10 +58,12 @@ int net_tls_random(void *context, unsigned char *out, size_t n)
     return mbedtls_hmac_drbg_random(&drbg, out, n);
 }
 
-void net_tls_memory(uint32_t *bytes, uint32_t *high_water)
+void net_tls_memory(uint32_t *bytes, uint32_t *used, uint32_t *high_water)
 {
-    size_t used = 0, blocks = 0;
-    mbedtls_memory_buffer_alloc_max_get(&used, &blocks);
+    size_t n = 0, blocks = 0;
     *bytes = sizeof heap;
-    *high_water = (uint32_t)(used + blocks * HEADER_BYTES);
+    mbedtls_memory_buffer_alloc_cur_get(&n, &blocks);
+    *used = (uint32_t)(n + blocks * HEADER_BYTES);
+    mbedtls_memory_buffer_alloc_max_get(&n, &blocks);
+    *high_water = (uint32_t)(n + blocks * HEADER_BYTES);
 }

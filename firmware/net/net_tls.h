@@ -9,7 +9,7 @@
 int net_tls_start(void);
 /* Random bytes for mbedTLS (context: NULL). */
 int net_tls_random(void *context, unsigned char *out, size_t n);
-/* The heap's size and the most that was used of it (with its headers), bytes. */
-void net_tls_memory(uint32_t *bytes, uint32_t *high_water);
+/* The heap's size, what is used of it and what was at most (with its headers), bytes. */
+void net_tls_memory(uint32_t *bytes, uint32_t *used, uint32_t *high_water);
 
 #endif
