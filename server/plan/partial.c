@@ -219,6 +219,9 @@ static void tick(void *context, const struct lower_act *act)
     const struct lowered *program = clock->party->program;
     const struct lower_code *code = act->code;
     clock->computing += 1e-6;
+    if (code->op == FRAGMENT_COPY && code->graph_op < 0)
+        clock->computing +=
+            (double)box_elements(act->box) / (clock->board->element_per_cycle * clock->board->clock_hz);
     if (code->graph_op < 0)
         return;
     const struct op *op = &plan->graph->ops[code->graph_op];

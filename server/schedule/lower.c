@@ -141,6 +141,8 @@ static void one_step(struct lower *l, const struct schedule_step *step, const in
 {
     if (step->mode != SCHEDULE_ROWS)
         receive_late(l, ops, step->n_ops);
+    if (step->mode == SCHEDULE_ROWS || step->mode == SCHEDULE_PATCHES)
+        lower_move_up(l, ops, step->n_ops);
     if (step->mode == SCHEDULE_FULL)
         lower_step_full(l, ops[0]);
     else if (step->mode == SCHEDULE_CHANNELS)
@@ -191,19 +193,17 @@ static bool prepare(struct lower *l)
     return true;
 }
 
-struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
-                               const struct schedule_options *options, struct error *error)
+/* NULL with `error` set. */
+static struct lowered *lower_once(const struct net *net, const struct schedule *schedule,
+                                  const struct schedule_options *options, bool moves, struct error *error)
 {
-    struct lower l = {.graph = graph, .options = options};
-    struct net *net = schedule_net(graph);
+    struct lower l = {.graph = net->graph, .net = net, .options = options, .moves = moves};
     l.out = calloc(1, sizeof *l.out);
-    l.net = net;
-    if (net && l.out && prepare(&l)) {
+    l.failed = !l.out || !prepare(&l);
+    if (!l.failed) {
         l.out->peak_bytes = schedule->peak_bytes;
         all_steps(&l, schedule);
         l.failed = l.failed || (!l.refused && !lower_place(&l));
-    } else {
-        l.failed = true;
     }
     if (l.refused)
         error_set(error, STATUS_MODEL_UNSUPPORTED, "no program for this schedule: %s", l.refused);
@@ -216,8 +216,29 @@ struct lowered *schedule_lower(const struct graph *graph, const struct schedule 
     free(l.home);
     free(l.now);
     free(l.area);
-    schedule_net_free(net);
     return l.out;
+}
+
+/* Moving costs time, so only where the arena is larger than it should be. */
+struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
+                               const struct schedule_options *options, struct error *error)
+{
+    enum { ALIGNMENT = 31 };
+    struct net *net = schedule_net(graph);
+    if (!net) {
+        error_set(error, STATUS_NO_MEMORY, "no memory for the program");
+        return NULL;
+    }
+    struct lowered *lowered = lower_once(net, schedule, options, false, error);
+    int64_t enough = options->ram > schedule->peak_bytes ? options->ram : schedule->peak_bytes + ALIGNMENT;
+    if (lowered && lowered->arena_bytes > enough) {
+        struct lowered *moved = lower_once(net, schedule, options, true, error);
+        bool better = moved && moved->arena_bytes < lowered->arena_bytes;
+        schedule_lowered_free(better ? lowered : moved);
+        lowered = better ? moved : moved ? lowered : NULL;
+    }
+    schedule_net_free(net);
+    return lowered;
 }
 
 void schedule_lowered_free(struct lowered *lowered)

@@ -7,6 +7,7 @@
  * lower_channels.c   loops over channels
  * lower_rows.c       loops over ticks, with rings
  * lower_patches.c    loops over tiles
+ * lower_move.c       tensors moved back up
  * lower_place.c      lifetimes, overlaps, offsets
  */
 #ifndef SHOAL_SERVER_SCHEDULE_LOWER_INTERNAL_H
@@ -35,6 +36,7 @@ struct lower {
     int32_t *now;                             /* of each tensor: its view in the present step, -1: whole */
     struct lower_area *area;                  /* of each tensor while in a patch; else not used */
     bool tiles;                               /* in a patch */
+    bool moves;                               /* tensors may be moved where that lets overlaps fit */
     int32_t depth, loops[FRAGMENT_LOOPS_MAX]; /* open LOOPs */
     bool failed;                              /* no memory */
     const char *refused;                      /* why no program can say it; NULL */
@@ -102,7 +104,15 @@ int32_t lower_new_home(struct lower *l, int32_t tensor, int32_t over);
 /* Of the operator's inputs one that it may overwrite: of the same shape, not needed afterwards; -1: none. */
 int32_t lower_overwritten(const struct lower *l, const struct net_op *op);
 
+/* ---- lower_move.c ---- */
+
+/* Before a segment by rows or patches of these operators. */
+void lower_move_up(struct lower *l, const int32_t *ops, int32_t n);
+
 /* ---- lower_place.c ---- */
+
+/* The tensor is the only name of its memory: rows seen through a RESHAPE are other rows. */
+bool lower_alone(const struct net *net, int32_t tensor);
 
 /* Overlaps what the code from `from` on writes with what it reads for the last time. */
 void lower_overlap(struct lower *l, int32_t from);

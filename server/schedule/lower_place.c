@@ -173,8 +173,7 @@ static bool add_track(struct tracks *t, int32_t tensor, bool dies, bool made)
     return true;
 }
 
-/* The only name of its memory: rows seen through a RESHAPE are other rows. */
-static bool alone(const struct net *net, int32_t tensor)
+bool lower_alone(const struct net *net, int32_t tensor)
 {
     for (int32_t k = 0; k < net->n_used; k++)
         if (net->used[k] != tensor && net->tensors[net->used[k]].storage == tensor)
@@ -191,7 +190,7 @@ static bool collect(struct tracks *t)
             continue;
         bool before = net_is_live(l->net, l->done, tensor, l->options->streamed),
              after = net_is_live(l->net, l->after, tensor, false);
-        bool dies = before && net_dies(l->net, l->after, tensor) && alone(l->net, tensor);
+        bool dies = before && net_dies(l->net, l->after, tensor) && lower_alone(l->net, tensor);
         bool made = !before && after && l->out->buffers[l->home[tensor]].group == 0;
         if ((dies || made) && !add_track(t, tensor, dies, made))
             return false;
