@@ -100,6 +100,7 @@ struct board_config {
     const char *firmware;
     const char *reset_reason;
     uint64_t clock_hz;
+    uint32_t layouts; /* of weights that it asks for (shared/nn/layout.h), bit n for layout n; 0: plain */
     uint32_t flash_erase_bytes;
     uint8_t *arena;
     uint32_t arena_bytes;

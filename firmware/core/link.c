@@ -5,6 +5,7 @@
  * FAILED after the DATA of their run.
  */
 #include "firmware/core/parts.h"
+#include "shared/nn/layout.h"
 
 #include <string.h>
 
@@ -80,7 +81,7 @@ static bool send_hello(struct board *board)
     hello->flash_bytes = config->store.capacity(config->store.context);
     hello->flash_used_bytes = config->store.used(config->store.context);
     hello->flash_erase_bytes = config->flash_erase_bytes;
-    hello->layouts = 1;
+    hello->layouts = config->layouts != 0 ? config->layouts : NN_LAYOUT_MASK_PLAIN;
     hello->calibration_bytes = board->calibration_bytes;
     hello->calibration_us = board->calibration_us;
     if (board->is_loaded)

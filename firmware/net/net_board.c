@@ -13,6 +13,7 @@
 #include "firmware/net/net_tls.h"
 #include "firmware/net/say.h"
 #include "firmware/port/port.h"
+#include "shared/nn/layout.h"
 
 #include <string.h>
 
@@ -192,6 +193,7 @@ static int open_board(void)
         .firmware = port_firmware,
         .reset_reason = port->reset_reason,
         .clock_hz = port_clock_hz(),
+        .layouts = NN_LAYOUT_MASK_ALL,
         .flash_erase_bytes = port->flash->erase_bytes,
         .arena = port->arena,
         .arena_bytes = port->arena_bytes,

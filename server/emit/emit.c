@@ -102,7 +102,7 @@ static void put32(uint8_t *at, int32_t x)
     memcpy(at, &x, sizeof x); /* fragments are little-endian, and so is every host we build for */
 }
 
-static void fill_values(const struct graph *graph, const struct plan_slice *slice, uint8_t *at)
+static void plain_values(const struct graph *graph, const struct plan_slice *slice, uint8_t *at)
 {
     const struct op *op = &graph->ops[slice->op];
     size_t taps = (size_t)op->kernel_h * (size_t)op->kernel_w, channels = (size_t)(slice->c1 - slice->c0);
@@ -130,8 +130,28 @@ static void fill_scales(const struct graph *graph, const struct op *op, int32_t 
 
 static void fill_slice(const struct graph *graph, const struct plan_slice *slice, uint8_t *at)
 {
-    fill_values(graph, slice, at);
+    plain_values(graph, slice, at);
     fill_scales(graph, &graph->ops[slice->op], slice->c0, slice->c1, at + (slice->values + 3) / 4 * 4);
+}
+
+/* A plain slice in place in another layout; some layouts have biases of their own. */
+static void pack_slice(struct emitter *emitter, const struct plan_slice *slice, enum nn_layout layout,
+                       uint8_t *at)
+{
+    const struct op *op = &emitter->graph->ops[slice->op];
+    int32_t channels = slice->c1 - slice->c0;
+    struct nn_params p = params_of(emitter->graph, op, 0);
+    struct nn_work work = {
+        .p = &p, .depthwise = op_row(op->kind)->kernel == OP_KERNEL_DW, .channels = channels};
+    int8_t *plain = malloc((size_t)slice->values + 1);
+    if (!plain) {
+        emitter->image.status = STATUS_NO_MEMORY;
+        return;
+    }
+    memcpy(plain, at, (size_t)slice->values);
+    void *bias = at + (slice->values + 3) / 4 * 4 + 8 * (size_t)channels;
+    nn_layout_pack(layout, &work, plain, (int32_t)(slice->values / channels), (int8_t *)at, bias);
+    free(plain);
 }
 
 uint16_t emit_scales(struct emitter *emitter, int32_t op)
@@ -177,9 +197,15 @@ uint16_t emit_weights(struct emitter *emitter, int32_t op, int32_t c, const stru
     slice.k_block = (uint16_t)(item->k1 - item->k0);
     slice.kernel = (uint32_t)(of->kernel_h * of->kernel_w);
     slice.total_bytes = (uint32_t)((item->values + 3) / 4 * 4 + 12 * (int64_t)(item->c1 - item->c0));
+    enum nn_layout layout =
+        plan_layout(emitter->graph, of, emitter->plan->boards[emitter->number - 1].layouts);
+    slice.layout = (uint8_t)layout;
     emitter->slice_index[i] = image_slice(&emitter->image, &slice, emitter->party->resident[op], &at);
-    if (at)
+    if (at) {
         fill_slice(emitter->graph, item, at);
+        if (layout != NN_LAYOUT_PLAIN)
+            pack_slice(emitter, item, layout, at);
+    }
     return emitter->slice_index[i];
 }
 
@@ -303,6 +329,10 @@ static void emit_task(struct emitter *emitter, const struct plan_step *step)
         code.params = image_params(&emitter->image, &params);
     }
     const struct plan_slice *slice;
+    if ((kernel == OP_KERNEL_CONV || kernel == OP_KERNEL_DW) && step->scratch >= 0) {
+        int32_t bytes = emitter->party->buffers[step->scratch].box.c1;
+        code.scratch = buffer_view(emitter, step->scratch, (struct shape){1, 1, bytes});
+    }
     switch (kernel) {
     case OP_KERNEL_CONV:
         emit_conv(emitter, step, code);

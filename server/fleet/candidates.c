@@ -45,6 +45,7 @@ void fleet_fill_board(const struct member *member, struct plan_board *board)
     board->arena_bytes = region_bytes(&member->hello, "arena");
     board->weight_ram_bytes = region_bytes(&member->hello, "weights");
     board->flash_bytes = usable_flash(&member->hello);
+    board->layouts = member->hello.layouts;
     if (member->hello.clock_hz)
         board->clock_hz = (double)member->hello.clock_hz;
     const struct fleet_rating *rating = &member->rating;

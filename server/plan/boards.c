@@ -25,6 +25,7 @@ static const struct plan_board profiles[] = {
      .arena_bytes = 458752,
      .weight_ram_bytes = 262144,
      .flash_bytes = 7340032,
+     .layouts = NN_LAYOUT_MASK_PLAIN,
      .bandwidth_kb_per_s = 11000,
      .delay_s_per_kb = 50e-6},
     {.name = "teensy41-cautious",
@@ -40,6 +41,7 @@ static const struct plan_board profiles[] = {
      .arena_bytes = 458752,
      .weight_ram_bytes = 262144,
      .flash_bytes = 7340032,
+     .layouts = NN_LAYOUT_MASK_PLAIN,
      .bandwidth_kb_per_s = 11000,
      .delay_s_per_kb = 75e-6},
 };
@@ -114,6 +116,7 @@ static const struct field fields[] = {
     FIELD(arena_bytes, FIELD_INTEGER),
     FIELD(weight_ram_bytes, FIELD_INTEGER),
     FIELD(flash_bytes, FIELD_INTEGER),
+    FIELD(layouts, FIELD_INTEGER),
 };
 static const char *const kinds[4] = {"conv1x1", "depthwise", "conv", "fully_connected"};
 
@@ -134,7 +137,7 @@ static int read_integer(json_t *value, const char *key, int64_t *out, struct err
 {
     double number = json_number_value(value);
     if (!json_is_number(value) || !(number >= 0) || number > 1e15)
-        return bad(error, key, "is not a count of bytes");
+        return bad(error, key, "is not a count");
     *out = json_is_integer(value) ? json_integer_value(value) : (int64_t)number;
     return 0;
 }

@@ -84,6 +84,7 @@ struct maker {
     double fraction[PLAN_BOARDS_MAX]; /* upper end of board b's part of every cut operator, in [0, 1] */
     int32_t first_board;              /* the first with a share */
     enum maker_mode mode;
+    int32_t scratch_limit;
     struct task *tasks;
     int32_t n_tasks, cap_tasks;
     int32_t *op_task; /* first task of each operator, n_ops + 1 entries */

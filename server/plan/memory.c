@@ -21,9 +21,9 @@ struct layout {
     int32_t n_groups;
 };
 
-static int32_t align_of(const struct store *store)
+static int32_t align_of(const struct maker *maker, const struct store *store)
 {
-    return store->elem == 4 ? 16 : 4;
+    return store->elem == 4 || store->tensor >= maker->graph->n_tensors ? 16 : 4;
 }
 
 /* The other store ends with the step that ends the making of this one, so its memory may be overwritten. */
@@ -54,7 +54,7 @@ static void collect(struct maker *maker, uint16_t number, struct layout *layout)
             layout->groups[group] = (struct group){{.bytes = box_elements(store->box) * store->elem,
                                                     .first = store->first,
                                                     .last = store->last,
-                                                    .align = align_of(store)},
+                                                    .align = align_of(maker, store)},
                                                    store->tensor >= maker->graph->n_tensors};
         }
         struct pack_item *item = &layout->groups[group].item;

@@ -23,10 +23,15 @@ struct search {
     int64_t total; /* weight bytes of the whole network, the unit of shares */
     int64_t cap[PLAN_BOARDS_MAX], share[PLAN_BOARDS_MAX];
     enum maker_mode mode;
+    int32_t level; /* of scratch_levels */
     struct error *error;
     const struct schedule *partial; /* what the board with the share runs; NULL: whole operators */
     const struct schedule_options *partial_options;
 };
+
+/* Scratch for packed kernels, as much as helps; where memory is short less; then none: plain layouts. */
+static const int32_t scratch_levels[] = {32768, 8192, 0};
+enum { LEVELS = sizeof scratch_levels / sizeof *scratch_levels };
 
 /* ---- one plan for given shares ---- */
 
@@ -132,6 +137,9 @@ static struct plan *new_plan(const struct search *search)
     plan->parties = arena_alloc(arena, (size_t)search->n, sizeof *plan->parties);
     plan->table.fragments = arena_alloc(arena, (size_t)search->n, sizeof *plan->table.fragments);
     plan->table.parties = (uint16_t)search->n;
+    for (int32_t b = 0; plan->boards && b < search->n; b++)
+        if (search->partial || scratch_levels[search->level] == 0)
+            plan->boards[b].layouts = NN_LAYOUT_MASK_PLAIN;
     if (plan->boards && plan->parties && plan->table.fragments)
         return plan;
     plan_free(plan);
@@ -150,6 +158,7 @@ static struct plan *build(const struct search *search)
                           .graph = search->graph,
                           .error = search->error,
                           .mode = search->mode,
+                          .scratch_limit = scratch_levels[search->level],
                           .partial = search->partial,
                           .partial_options = search->partial_options};
     maker.root = maker_alloc(&maker, n_tensors, sizeof *maker.root);
@@ -351,13 +360,25 @@ static struct plan *uncapped(struct search *search)
     return build(search);
 }
 
-/* Cuts until all fits, in the mode that moves least first. NULL: refused, or an error. */
+/* The first level worth a try: the last where no board takes other layouts than plain. */
+static int32_t first_level(const struct search *search)
+{
+    for (int32_t b = 0; b < search->n; b++)
+        if (search->boards[b].layouts > NN_LAYOUT_MASK_PLAIN)
+            return 0;
+    return LEVELS - 1;
+}
+
+/* Cuts until all fits, in the mode that moves least first, there with the most scratch first. NULL: refused,
+ * or an error. */
 static struct plan *fit(struct search *search, struct error_shortfall *shortfalls, int32_t *n_shortfalls,
                         int32_t room)
 {
     struct plan *plan = NULL;
-    for (int mode = 0; mode < MAKER_MODES; mode++) {
-        search->mode = (enum maker_mode)mode;
+    int32_t first = first_level(search), levels = LEVELS - first;
+    for (int32_t i = 0; i < MAKER_MODES * levels; i++) {
+        search->mode = (enum maker_mode)(i / levels);
+        search->level = first + i % levels;
         open_caps(search);
         for (int32_t try = 0; try <= search->n; try++) {
             if (plan_waterfill(search->total, search->rating, search->cap, search->n, search->share) < 0)
@@ -391,10 +412,15 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
     for (int32_t b = 0; b < search->n; b++) {
         for (int32_t i = 0; i < search->n; i++)
             search->share[i] = i == b ? search->total : 0;
-        struct plan *plan = build(search);
+        struct plan *plan = NULL;
         struct error_shortfall item;
-        if (!plan || !shortfall(plan, b, &item))
-            return plan;
+        for (search->level = first_level(search); search->level < LEVELS; search->level++) {
+            plan_free(plan);
+            plan = build(search);
+            if (!plan || !shortfall(plan, b, &item))
+                return plan;
+        }
+        search->level = LEVELS - 1;
         if (n == 0) {
             error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld",
                       item.board, (long long)item.need_bytes, item.resource, (long long)item.have_bytes);
@@ -496,6 +522,7 @@ struct plan *plan_make(const struct graph *graph, const char *version, const str
     search.total = weights_whole(graph);
     if (search.total == 0)
         search.total = PLAN_SHARE_WHOLE;
+    search.level = first_level(&search);
     if (set_ratings(&search) < 0)
         return NULL;
     struct plan *plan = search.options.strategy == PLAN_STRATEGY_SINGLE

@@ -8,6 +8,7 @@
 
 #include "server/conduct/conduct.h"
 #include "server/model/graph.h"
+#include "shared/nn/layout.h"
 #include "server/schedule/lower.h"
 
 #include <jansson.h>
@@ -34,6 +35,7 @@ struct plan_board {
     double message_latency_s, extra_message_cpu_s;
     double flash_bytes_per_s, coordinator_link_bytes_per_s;
     int64_t arena_bytes, weight_ram_bytes, flash_bytes;
+    int64_t layouts; /* of weights that its kernels take (shared/nn/layout.h): bit n for layout n */
     /* equation 5 (facts/split): bandwidth in KB/s, delay in s/KB, KB of output per million cycles
      * (0: from mac_per_cycle and the graph) */
     double bandwidth_kb_per_s, delay_s_per_kb, k1;
@@ -207,6 +209,12 @@ struct plan_slice {
 };
 int32_t plan_slices(const struct plan *plan, int32_t party, struct plan_slice *out,
                     int32_t max); /* how many */
+
+/* The layout of an operator's weights on a board that takes `layouts`, and the bytes of scratch for making
+ * `box`, at most `limit` but for what its kernel cannot do without; 0: none. */
+enum nn_layout plan_layout(const struct graph *graph, const struct op *op, int64_t layouts);
+int32_t plan_scratch(const struct graph *graph, const struct op *op, enum nn_layout layout, struct box box,
+                     int32_t limit);
 
 /* Boards: the built-in profiles, N copies of one, FLEET.json (array or one object). Unknown keys are refused.
  */

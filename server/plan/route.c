@@ -272,14 +272,22 @@ static int32_t in_place(const struct maker *maker, int32_t begin, int32_t end, i
     return found;
 }
 
-/* Where an operator needs room of its own: int32 sums, or an input of a concatenation that is rescaled first.
- */
+/* Where an operator needs room of its own: int32 sums, an input of a concatenation that is rescaled first, or
+ * what its kernels widen. */
 static int32_t new_scratch(struct maker *maker, const struct task *task)
 {
     const struct graph *graph = maker->graph;
     const struct op *op = &graph->ops[task->op];
     const struct op_row *row = op_row(op->kind);
     int32_t number = graph->n_tensors + task->op;
+    int64_t layouts = maker->plan->boards[task->party - 1].layouts;
+    if (row->kernel == OP_KERNEL_CONV || row->kernel == OP_KERNEL_DW) {
+        enum nn_layout layout = plan_layout(graph, op, layouts);
+        if (layout == NN_LAYOUT_PLAIN)
+            return -1;
+        int32_t bytes = plan_scratch(graph, op, layout, task->box, maker->scratch_limit);
+        return new_store(maker, task->party, number, 1, (struct box){0, 1, 0, 1, 0, bytes});
+    }
     if (row->kernel == OP_KERNEL_SUM)
         return new_store(maker, task->party, number, 4, task->box);
     if (row->kernel != OP_KERNEL_COPY || row->max_inputs == 1)

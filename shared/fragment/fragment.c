@@ -7,6 +7,8 @@
  */
 #include "shared/fragment/fragment.h"
 
+#include "shared/nn/layout.h"
+
 #include <string.h>
 
 static const uint8_t magic[4] = {'S', 'H', 'F', 'R'};
@@ -192,7 +194,7 @@ static const char *slice_fault(const struct fragment *f, uint16_t i)
     const struct fragment_slice *s = &f->slices[i];
     if (s->kind > FRAGMENT_SLICE_CONSTANT)
         return "no such kind";
-    if (s->layout != 0)
+    if (s->layout >= NN_LAYOUTS || (s->layout != NN_LAYOUT_PLAIN && s->kind > FRAGMENT_SLICE_DW))
         return "unknown layout";
     if (!all_zero(s->reserved, sizeof s->reserved))
         return "reserved bytes are set";

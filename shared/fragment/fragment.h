@@ -117,13 +117,14 @@ struct fragment_code { /* 32 bytes */
     uint8_t op, form;
     uint8_t loop; /* LOOP: its counter */
     uint8_t reserved;
-    uint16_t params;              /* index of a params record or FRAGMENT_NONE */
-    uint16_t in[2], out, scratch; /* views or FRAGMENT_NONE */
-    uint16_t h, w, c;             /* ranges of the output box (SEND, POST, RECV: of the transfer's box) */
-    uint16_t k;                   /* range of input channels (CONV) or input rows (SUM) */
-    uint16_t slice;               /* weights, table or bias: index or FRAGMENT_NONE */
-    uint16_t layer;               /* the graph's operator, for people and times; FRAGMENT_NONE: none */
-    uint32_t arg;                 /* LOOP: count; SEND, POST, RECV: index into transfers; WAIT: rank */
+    uint16_t params; /* index of a params record or FRAGMENT_NONE */
+    uint16_t in[2], out,
+        scratch;      /* views or FRAGMENT_NONE; scratch: bytes side by side, by weights' layout */
+    uint16_t h, w, c; /* ranges of the output box (SEND, POST, RECV: of the transfer's box) */
+    uint16_t k;       /* range of input channels (CONV) or input rows (SUM) */
+    uint16_t slice;   /* weights, table or bias: index or FRAGMENT_NONE */
+    uint16_t layer;   /* the graph's operator, for people and times; FRAGMENT_NONE: none */
+    uint32_t arg;     /* LOOP: count; SEND, POST, RECV: index into transfers; WAIT: rank */
 };
 _Static_assert(sizeof(struct fragment_code) == 32, "format");
 
@@ -144,8 +145,8 @@ struct fragment_slice {       /* 80 bytes */
     uint32_t offset;          /* in the weights section, multiple of 16 */
     uint32_t bytes;           /* of the values; then, each aligned to 4: mantissas, shifts, biases (int32) */
     uint16_t c0, c1, k0, k1;  /* output and input channels that it covers */
-    uint16_t k_block;         /* layout 0 */
-    uint8_t layout;           /* 0: plain */
+    uint16_t k_block;         /* input channels of a block; see struct nn_weights */
+    uint8_t layout;           /* enum nn_layout */
     uint8_t kind;             /* enum fragment_slice_kind */
     uint32_t kernel;          /* kernel_h * kernel_w, for the bounds check */
     uint32_t total_bytes;     /* values aligned to 4, mantissas, shifts, biases; TABLE, CONSTANT: bytes */

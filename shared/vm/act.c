@@ -3,10 +3,12 @@
  * boxes of its inputs that needs (window back-propagation). Run, checks and cost all ask here, so they cannot
  * disagree about what an instruction touches. Nothing here reads or writes the arena.
  */
+#include "shared/nn/layout.h"
 #include "shared/vm/parts.h"
 
 enum {
     WORK_MAX = 1000000, /* multiply-accumulates a call: keeps a call within 20 ms on a Cortex-M7 */
+    PACKED_SPEED = 5,   /* times as many by the kernels of other layouts than plain */
     CHANNELS_UNIT = 4,
     SOFTMAX_WORK = 64,
     ELEMENT_WORK = 8, /* an element of the operators without windows, in the same unit */
@@ -172,6 +174,63 @@ static const char *params_fault(const struct fragment *f, const struct fragment_
     return fault;
 }
 
+static uint8_t layout_of(const struct fragment *f, const struct fragment_code *code)
+{
+    bool takes = code->op == FRAGMENT_CONV || code->op == FRAGMENT_DW;
+    return takes && code->slice != FRAGMENT_NONE ? f->slices[code->slice].layout : (uint8_t)NN_LAYOUT_PLAIN;
+}
+
+static struct nn_work layout_work(const struct fragment *f, const struct fragment_code *code,
+                                  const struct nn_params *p)
+{
+    const struct fragment_slice *s = &f->slices[code->slice];
+    const struct fragment_view *out = &f->views[code->out];
+    return (struct nn_work){.p = p,
+                            .depthwise = code->op == FRAGMENT_DW,
+                            .sums = (code->form & FRAGMENT_FORM_ACC) != 0,
+                            .depth = code->op == FRAGMENT_DW ? 1 : s->k_block,
+                            .channels = s->c1 - s->c0,
+                            .width = out->w,
+                            .pixels = (int32_t)((uint32_t)out->h * out->w > 1 ? 2 : 1)};
+}
+
+static const char *scratch_fault(const struct fragment *f, const struct fragment_code *code, uint32_t least)
+{
+    const struct fragment_view *view = view_at(f, code->scratch);
+    if (!view)
+        return "scratch is missing";
+    if (view->region != FRAGMENT_REGION_ARENA || view->elem != 1 || view->offset % 8 != 0 || view->h != 1 ||
+        view->w != 1 || view->c_cap != view->c || view->h0 != FRAGMENT_NONE || view->w0 != FRAGMENT_NONE ||
+        view->c0 != FRAGMENT_NONE)
+        return "scratch is not a stretch of bytes";
+    return view->c < least ? "scratch is too small" : NULL;
+}
+
+/* What a layout other than plain asks of the instruction. */
+static const char *layout_fault(const struct fragment *f, const struct fragment_code *code,
+                                const struct nn_params *p)
+{
+    if (code->op == FRAGMENT_FINISH && f->slices[code->slice].layout == NN_LAYOUT_FOURS)
+        return "weights whose bias is not that of sums";
+    enum nn_layout layout = (enum nn_layout)layout_of(f, code);
+    if (layout == NN_LAYOUT_PLAIN)
+        return NULL;
+    struct nn_work work = layout_work(f, code, p);
+    const struct fragment_slice *s = &f->slices[code->slice];
+    if (!nn_layout_can(layout, &work))
+        return "weights in a layout that this kernel does not take";
+    if (code->op == FRAGMENT_CONV && !work.sums && s->k_block != s->k1 - s->k0)
+        return "finishes from blocks of input channels";
+    return scratch_fault(f, code, nn_scratch_least(layout, &work));
+}
+
+struct vm_operand vm_act_scratch(const struct fragment *fragment, const struct fragment_code *code)
+{
+    if (layout_of(fragment, code) == NN_LAYOUT_PLAIN)
+        return (struct vm_operand){.view = FRAGMENT_NONE};
+    return (struct vm_operand){code->scratch, true, {0, 1, 0, 1, 0, fragment->views[code->scratch].c}};
+}
+
 static bool finishes_without_slice(const struct fragment_code *code, const struct nn_params *p)
 {
     return code->op == FRAGMENT_FINISH && (p->flags & (NN_FLAG_AVERAGE | NN_FLAG_MEAN));
@@ -190,7 +249,7 @@ static const char *slice_fault(const struct fragment *f, const struct fragment_c
     if (code->op != FRAGMENT_FINISH && code->op != FRAGMENT_LUT &&
         (uint32_t)p->kernel_h * p->kernel_w != s->kernel)
         return "weights of another kernel";
-    return NULL;
+    return code->op == FRAGMENT_LUT ? NULL : layout_fault(f, code, p);
 }
 
 static const char *ranges_fault(const struct fragment_code *code, const struct rule *rule)
@@ -445,13 +504,19 @@ static int64_t work_of_row(const struct fragment *f, const struct vm_act *act)
     }
 }
 
+/* What one call may do, in the unit of work_of_row. */
+static int64_t work_max(const struct fragment *f, const struct fragment_code *code)
+{
+    return layout_of(f, code) == NN_LAYOUT_PLAIN ? WORK_MAX : (int64_t)WORK_MAX * PACKED_SPEED;
+}
+
 int32_t vm_act_channels(const struct fragment *fragment, const struct vm_act *act)
 {
     int32_t all = act->box.c1 - act->box.c0;
-    int64_t work = work_of_row(fragment, act);
-    if (act->code->op != FRAGMENT_CONV || work < 2 * WORK_MAX)
+    int64_t work = work_of_row(fragment, act), max = work_max(fragment, act->code);
+    if (act->code->op != FRAGMENT_CONV || work < 2 * max)
         return all;
-    int64_t channels = all * (int64_t)WORK_MAX / work / CHANNELS_UNIT * CHANNELS_UNIT;
+    int64_t channels = all * max / work / CHANNELS_UNIT * CHANNELS_UNIT;
     return channels < CHANNELS_UNIT ? (all < CHANNELS_UNIT ? all : CHANNELS_UNIT) : (int32_t)channels;
 }
 
@@ -467,7 +532,7 @@ const char *vm_act_chunk(const struct fragment *fragment, const struct vm_act *a
                          struct vm_operand operands[3])
 {
     int64_t work = work_of_row(fragment, act);
-    int64_t rows = work > 0 ? WORK_MAX / work : NN_ROWS_MAX;
+    int64_t rows = work > 0 ? work_max(fragment, act->code) / work : NN_ROWS_MAX;
     rows = rows < 1 ? 1 : rows > NN_ROWS_MAX ? NN_ROWS_MAX : rows;
     if (rows > act->row1 - row)
         rows = act->row1 - row;

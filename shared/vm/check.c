@@ -118,6 +118,9 @@ static const char *act_fault(const struct vm *vm, const struct vm_act *act)
     for (int i = 0; !fault && i < 3; i++)
         if (operands[i].view != FRAGMENT_NONE)
             fault = vm_view_fault(f, vm->counter, &operands[i]);
+    struct vm_operand scratch = vm_act_scratch(f, act->code);
+    if (!fault && scratch.view != FRAGMENT_NONE)
+        fault = vm_view_fault(f, vm->counter, &scratch);
     return fault;
 }
 

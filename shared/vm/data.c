@@ -417,6 +417,25 @@ static const char *data_transfer(const struct walk *walk, const struct vm_operan
     return fault;
 }
 
+/* Scratch is written before anything is read, and outlives what is written: so it meets neither inputs nor
+ * outputs nor what a transfer needs. */
+static const char *data_kernel(const struct walk *walk, const struct vm_operand operands[3])
+{
+    struct vm_operand scratch = vm_act_scratch(walk->vm->fragment, walk->act->code);
+    const char *fault = each_run(walk, &scratch, write_s8);
+    if (!fault && (walk->act->code->op == FRAGMENT_SUM ||
+                   (walk->act->code->op == FRAGMENT_CONV && (walk->act->code->form & FRAGMENT_FORM_ACC)))) {
+        fault = read_inputs(walk, operands);
+        if (!fault)
+            fault = each_run(walk, &operands[VM_OUT], add_to_sums);
+    } else if (!fault) {
+        fault = data_plain(walk, operands);
+    }
+    if (!fault && each_run(walk, &scratch, read_s8))
+        fault = "writes its output over its scratch";
+    return fault;
+}
+
 static const char *data_act(struct shadow *shadow, const struct vm *vm, const struct vm_act *act)
 {
     struct walk walk = {shadow, vm, act, act->box.h0, act->box.h1};
@@ -435,12 +454,7 @@ static const char *data_act(struct shadow *shadow, const struct vm *vm, const st
         return data_transfer(&walk, operands);
     if (act->code->op == FRAGMENT_ZERO)
         return each_run(&walk, &operands[VM_OUT], start_sums);
-    if (act->code->op == FRAGMENT_SUM ||
-        (act->code->op == FRAGMENT_CONV && (act->code->form & FRAGMENT_FORM_ACC))) {
-        fault = read_inputs(&walk, operands);
-        return fault ? fault : each_run(&walk, &operands[VM_OUT], add_to_sums);
-    }
-    return data_plain(&walk, operands);
+    return data_kernel(&walk, operands);
 }
 
 static int refuse(struct fragment_place *place, uint16_t record, const char *reason)

@@ -54,6 +54,8 @@ const char *vm_act_operands(const struct fragment *fragment, const struct vm_act
  * operands. */
 const char *vm_act_chunk(const struct fragment *fragment, const struct vm_act *act, int32_t row, int32_t *end,
                          struct vm_operand operands[3]);
+/* The scratch that the weights' layout asks for: all of its view, written. No view: none needed. */
+struct vm_operand vm_act_scratch(const struct fragment *fragment, const struct fragment_code *code);
 /* How many output channels one call may make of a single row: all, but for long rows of convolutions. */
 int32_t vm_act_channels(const struct fragment *fragment, const struct vm_act *act);
 /* Whether any output row of [lo, hi) reads input row `row` (windows with gaps). */

@@ -4,6 +4,7 @@
  * STATUS_FRAGMENT_BOUNDS before anything is touched, also when vm_check_bounds was never called. The fields
  * of struct vm are the whole state: a run can rest between any two steps.
  */
+#include "shared/nn/layout.h"
 #include "shared/vm/parts.h"
 
 enum { SKIP_BUDGET = 256 }; /* LOOP, END and skipped instructions in one step */
@@ -40,14 +41,34 @@ static enum nn_bcast bcast_of(const struct fragment_code *code)
     return code->form & FRAGMENT_FORM_BCAST_PIXEL ? NN_BCAST_PIXEL : NN_BCAST_NONE;
 }
 
+/* CONV and DW, by the layout of the weights. */
+static void call_packed(const struct fragment *f, const struct vm_act *act, const struct nn_weights *w,
+                        const struct nn_in *in, const struct nn_out *out, struct nn_scratch scratch)
+{
+    const struct fragment_code *code = act->code;
+    if (code->op == FRAGMENT_DW)
+        nn_depthwise_pairs_s8(act->p, w, in, out, scratch);
+    else if (f->slices[code->slice].layout == NN_LAYOUT_FOURS)
+        nn_conv_fours_s8(act->p, w, in, out, scratch);
+    else if (code->form & FRAGMENT_FORM_ACC)
+        nn_conv_pairs_acc_s32(act->p, w, in, act->k0, act->k1, out, scratch);
+    else
+        nn_conv_pairs_s8(act->p, w, in, act->k0, act->k1, out, scratch);
+}
+
 static void call_kernel(const struct vm *vm, const struct vm_act *act, const struct nn_in in[2],
-                        const struct vm_operand operands[3], const struct nn_out *out)
+                        const struct vm_operand operands[3], const struct nn_out *out,
+                        struct nn_scratch scratch)
 {
     const struct fragment *f = vm->fragment;
     const struct fragment_code *code = act->code;
     struct nn_weights w = {0};
     if (code->slice != FRAGMENT_NONE)
         w = fragment_weights(f, code->slice, vm->memory.resident);
+    if (scratch.size > 0) {
+        call_packed(f, act, &w, &in[0], out, scratch);
+        return;
+    }
     switch (code->op) {
     case FRAGMENT_CONV:
         if (code->form & FRAGMENT_FORM_ACC)
@@ -114,6 +135,19 @@ static const char *next_call(const struct vm *vm, struct vm_act *act, int32_t *e
     return vm_act_operands(vm->fragment, act, vm->row, vm->row + 1, operands);
 }
 
+/* The scratch that the call needs, found through an input table that CONV and DW do not use. */
+static const char *scratch_of(struct vm *vm, const struct fragment_code *code, struct vm_tables *tables,
+                              struct nn_scratch *scratch)
+{
+    struct vm_operand operand = vm_act_scratch(vm->fragment, code);
+    if (operand.view == FRAGMENT_NONE)
+        return NULL;
+    const char *fault = vm_view_rows(vm, &operand, tables->in[1]);
+    if (!fault)
+        *scratch = (struct nn_scratch){tables->in[1][0], (uint32_t)operand.box.c1};
+    return fault;
+}
+
 static int step_kernel(struct vm *vm, const struct vm_act *whole)
 {
     struct vm_tables *tables = vm->memory.tables;
@@ -135,7 +169,10 @@ static int step_kernel(struct vm *vm, const struct vm_act *whole)
     if (vm_view_rows(vm, &operands[VM_OUT], tables->out))
         return STATUS_FRAGMENT_BOUNDS;
     struct nn_out out = output(vm->fragment, &operands[VM_OUT], tables->out);
-    call_kernel(vm, act, in, operands, &out);
+    struct nn_scratch scratch = {NULL, 0};
+    if (scratch_of(vm, act->code, tables, &scratch))
+        return STATUS_FRAGMENT_BOUNDS;
+    call_kernel(vm, act, in, operands, &out, scratch);
     vm->channel = channel;
     vm->row = end;
     if (end >= act->row1)

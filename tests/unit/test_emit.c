@@ -22,7 +22,7 @@ struct made {
     int32_t n;
 };
 
-static struct made make(uint64_t seed, int32_t n)
+static struct made make_for(uint64_t seed, int32_t n, int64_t layouts)
 {
     struct made made = {.graph = random_graph(seed, NULL), .n = n};
     struct plan_board boards[16];
@@ -32,11 +32,17 @@ static struct made make(uint64_t seed, int32_t n)
         boards[b] = *plan_profile("teensy41-good");
         boards[b].clock_hz *= 1 + b % 3;
         boards[b].weight_ram_bytes = 700;
+        boards[b].layouts = layouts;
     }
     made.plan = plan_make(made.graph, "", boards, n, &options, NULL, NULL, &error);
     if (!made.plan || emit_plan(made.plan, &made.fragments, &error) < 0)
         fail_msg("seed %llu: %s", (unsigned long long)seed, error.message);
     return made;
+}
+
+static struct made make(uint64_t seed, int32_t n)
+{
+    return make_for(seed, n, NN_LAYOUT_MASK_PLAIN);
 }
 
 static void drop(struct made *made)
@@ -223,6 +229,66 @@ static void emit_refuses_an_image_beyond_the_flash(void **state)
     drop(&made);
 }
 
+/* Values only change their order: what is not weights is as large as before, and so are they. */
+static void packed_weights_are_as_large_as_plain_ones(void **state)
+{
+    (void)state;
+    int32_t packed = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct made plain = make(seed, 2), other = make_for(seed, 2, NN_LAYOUT_MASK_ALL);
+        for (int32_t b = 0; b < 2; b++) {
+            if (plain.fragments[b].size == 0)
+                continue;
+            struct fragment x = opened(&plain, b), y = opened(&other, b);
+            assert_int_equal(x.n_slices, y.n_slices);
+            assert_int_equal(x.weight_bytes, y.weight_bytes);
+            for (uint16_t i = 0; i < y.n_slices; i++)
+                packed += y.slices[i].layout != NN_LAYOUT_PLAIN;
+        }
+        drop(&plain);
+        drop(&other);
+    }
+    assert_true(packed > 20);
+}
+
+/* Moved or shrunk scratch is refused: by the check of bounds where it leaves the arena or is too small, by
+ * the check of data where it meets what an instruction reads or writes. */
+static void scratch_meets_nothing_that_is_in_use(void **state)
+{
+    (void)state;
+    int32_t tried = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct made made = make_for(seed, 1, NN_LAYOUT_MASK_ALL);
+        struct fragment fragment = opened(&made, 0);
+        struct fragment_place place;
+        struct fragment_view *views = (struct fragment_view *)(uintptr_t)fragment.views;
+        size_t bytes = vm_check_data_bytes(&fragment);
+        void *shadow = malloc(bytes);
+        for (uint16_t i = 0; i < fragment.n_code; i++) {
+            const struct fragment_code *code = &fragment.code[i];
+            if (code->scratch == FRAGMENT_NONE)
+                continue;
+            struct fragment_view *scratch = &views[code->scratch], good = *scratch;
+            uint16_t others[] = {code->in[0], code->out};
+            for (int k = 0; k < 2; k++) {
+                scratch->offset = views[others[k]].offset & ~7u;
+                if (scratch->offset + scratch->c > fragment.header->arena_bytes)
+                    assert_int_equal(vm_check_bounds(&fragment, UINT32_MAX, &place), STATUS_FRAGMENT_BOUNDS);
+                else
+                    assert_int_equal(vm_check_data(&fragment, shadow, bytes, &place), STATUS_FRAGMENT_DATA);
+                *scratch = good;
+            }
+            scratch->c = scratch->c_cap = 1;
+            assert_int_equal(vm_check_bounds(&fragment, UINT32_MAX, &place), STATUS_FRAGMENT_BOUNDS);
+            *scratch = good;
+            tried++;
+        }
+        free(shadow);
+        drop(&made);
+    }
+    assert_true(tried > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +298,8 @@ int main(void)
         cmocka_unit_test(fragments_hold_the_rows_of_the_plans_table),
         cmocka_unit_test(slices_of_the_same_part_are_the_same_bytes),
         cmocka_unit_test(emit_refuses_an_image_beyond_the_flash),
+        cmocka_unit_test(packed_weights_are_as_large_as_plain_ones),
+        cmocka_unit_test(scratch_meets_nothing_that_is_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

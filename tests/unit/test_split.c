@@ -20,6 +20,7 @@ static void make_boards(struct prng *prng, struct plan_board *boards, int32_t n)
         boards[b].clock_hz *= 0.1 + prng_unit(prng);
         boards[b].bandwidth_kb_per_s *= 0.1 + prng_unit(prng);
         boards[b].weight_ram_bytes = prng_range(prng, 0, 4) * 1000;
+        boards[b].layouts = prng_one_in(prng, 2) ? NN_LAYOUT_MASK_ALL : NN_LAYOUT_MASK_PLAIN;
         snprintf(boards[b].name, sizeof boards[b].name, "board-%d", b + 1);
     }
 }

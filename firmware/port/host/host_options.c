@@ -21,6 +21,8 @@ void host_options_usage(void)
          "  --flash BYTES       room for fragments (7M)\n"
          "  --clock MHZ         clock that the board reports (600)\n"
          "  --delay-ms MS       delay of each message when it arrives (0)\n"
+         "  --layouts MASK      layouts of weights that it asks for: 1 plain (fastest here), 7 as a "
+         "Cortex-M7 (1)\n"
          "Exit status: 0 ended by a signal, 1 refused or failed, 2 wrong usage.");
 }
 
@@ -108,6 +110,9 @@ static int option(const char *name, const char *value, struct host_options *o)
     if (strcmp(name, "--delay-ms") == 0) {
         return number(name, value, false, 0, 60000, &o->delay_ms);
     }
+    if (strcmp(name, "--layouts") == 0) {
+        return number(name, value, false, 1, 7, &o->layouts);
+    }
     return wrong(name, "is not an option");
 }
 
@@ -118,6 +123,7 @@ int host_options_parse(int argc, char **argv, struct host_options *o)
     o->ram_bytes = 448 << 10;
     o->flash_bytes = 7340032;
     o->clock_mhz = 600;
+    o->layouts = 1;
     for (int i = 1; i < argc; i++) {
         char name[32];
         const char *equals = strchr(argv[i], '='), *value;

@@ -16,6 +16,7 @@ struct host_options {
     uint32_t flash_bytes;
     uint32_t clock_mhz;
     uint32_t delay_ms;
+    uint32_t layouts; /* of weights that it asks for, bit n for layout n */
     bool help;
 };
 

@@ -228,6 +228,7 @@ static int open_board(void)
         .firmware = HOST_FIRMWARE " " SHOAL_VERSION,
         .reset_reason = "start of the process",
         .clock_hz = (uint64_t)host.options.clock_mhz * 1000000,
+        .layouts = host.options.layouts,
         .flash_erase_bytes = HOST_STORE_BLOCK,
         .arena = host.arena.bytes,
         .arena_bytes = (uint32_t)host.arena.size,
