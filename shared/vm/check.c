@@ -105,7 +105,8 @@ static int check_records(const struct fragment *f, uint32_t arena_bytes, struct 
 
 /* ---- what one execution touches ---- */
 
-static const char *act_fault(const struct vm *vm, const struct vm_act *act)
+/* Not inlined: its frame and the order of transfers would make one of more than a board's functions may. */
+__attribute__((noinline)) static const char *act_fault(const struct vm *vm, const struct vm_act *act)
 {
     const struct fragment *f = vm->fragment;
     struct vm_operand operands[3];
@@ -118,9 +119,9 @@ static const char *act_fault(const struct vm *vm, const struct vm_act *act)
     for (int i = 0; !fault && i < 3; i++)
         if (operands[i].view != FRAGMENT_NONE)
             fault = vm_view_fault(f, vm->counter, &operands[i]);
-    struct vm_operand scratch = vm_act_scratch(f, act->code);
-    if (!fault && scratch.view != FRAGMENT_NONE)
-        fault = vm_view_fault(f, vm->counter, &scratch);
+    operands[0] = vm_act_scratch(f, act->code);
+    if (!fault && operands[0].view != FRAGMENT_NONE)
+        fault = vm_view_fault(f, vm->counter, &operands[0]);
     return fault;
 }
 
