@@ -154,64 +154,6 @@ static void choose_resident(struct plan *plan, int32_t party, const struct plan_
     }
 }
 
-static int32_t table_count(const struct plan *plan, const struct plan_party *party, int64_t *constant_bytes)
-{
-    int32_t tables = 0, last = -1;
-    *constant_bytes = 0;
-    for (int32_t s = 0; s < party->n_steps; s++) {
-        const struct plan_step *step = &party->steps[s];
-        if (step->kind != PLAN_STEP_TASK)
-            continue;
-        const struct op *op = &plan->graph->ops[step->op];
-        bool joins = op_row(op->kind)->kernel == OP_KERNEL_COPY && op->n_inputs > 1;
-        if (op_row(op->kind)->kernel == OP_KERNEL_LUT || joins)
-            tables++;
-        for (int32_t i = 0; i < op->n_inputs && step->op != last; i++)
-            if (plan->graph->tensors[op->inputs[i]].data)
-                *constant_bytes += align_up(shape_elements(plan->graph->tensors[op->inputs[i]].shape), 16);
-        last = step->op;
-    }
-    return tables;
-}
-
-/* Multipliers and biases that a program keeps apart from weights. */
-static int64_t scales_apart(const struct graph *graph, const struct lowered *program)
-{
-    int64_t sum = 0;
-    for (int32_t i = 0; i < program->n_code; i++)
-        if (program->code[i].whole_scales)
-            sum +=
-                (int64_t)sizeof(struct fragment_slice) + FRAGMENT_ALIGN +
-                SCALES_BYTES * (int64_t)graph->tensors[graph->ops[program->code[i].graph_op].output].shape.c;
-    return sum;
-}
-
-/* No less than what emit will write: every step with records of its own. */
-static void bound_fragment(struct plan *plan, int32_t party, int32_t n_slices)
-{
-    struct plan_party *item = &plan->parties[party - 1];
-    int64_t constants, transfers = 0, code = 0;
-    int64_t tables = table_count(plan, item, &constants);
-    for (int32_t s = 0; s < item->n_steps; s++) {
-        transfers += item->steps[s].kind == PLAN_STEP_SEND || item->steps[s].kind == PLAN_STEP_POST;
-        code += step_executions(plan, &item->steps[s]);
-    }
-    int64_t records =
-        (code + tables) * 2 * (int64_t)sizeof(struct fragment_range) +
-        (item->n_buffers + 64) * (int64_t)(sizeof(struct fragment_view) + sizeof(struct fragment_range)) +
-        code * (int64_t)sizeof(struct fragment_code) + transfers * (int64_t)sizeof(struct fragment_transfer) +
-        plan->graph->n_ops * 2 * (int64_t)sizeof(struct nn_params) +
-        (n_slices + tables + 64) * (int64_t)sizeof(struct fragment_slice);
-    if (item->program)
-        records +=
-            (item->program->n_ranges + 2) * (int64_t)sizeof(struct fragment_range) +
-            item->program->n_views * (int64_t)sizeof(struct fragment_view) +
-            item->program->n_code * (int64_t)(sizeof(struct fragment_code) + sizeof(struct nn_params)) +
-            scales_apart(plan->graph, item->program);
-    item->fragment_bytes = (int64_t)sizeof(struct fragment_header) + 8 * FRAGMENT_ALIGN + records +
-                           item->weight_bytes + tables * 256 + constants;
-}
-
 static void weigh(struct maker *maker, int32_t party)
 {
     struct plan *plan = maker->plan;
@@ -227,7 +169,7 @@ static void weigh(struct maker *maker, int32_t party)
         item->weight_bytes += slices[i].total_bytes;
     choose_resident(plan, party, slices, n);
     if (item->used)
-        bound_fragment(plan, party, n);
+        item->fragment_bytes = size_fragment(maker, party, n);
 }
 
 /* ---- times ---- */

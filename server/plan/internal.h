@@ -130,6 +130,10 @@ void partial_seconds(const struct plan *plan, int32_t b, double *computing, doub
 /* cost.c: weights' bytes, fragment sizes, times. */
 void cost_predict(struct maker *maker);
 
+/* size.c: bytes of the fragment that emit will write, given how many weight slices it has and their
+ * weight_bytes: exact, or a little above. */
+int64_t size_fragment(struct maker *maker, int32_t party, int32_t n_slices);
+
 /* Bytes of one weight slice for output channels [c0, c1) and `k` input values each, as emit lays it out. */
 int64_t cost_slice_bytes(int64_t values, int32_t channels);
 

@@ -1,6 +1,7 @@
 /* Split equals whole: plans of random graphs and of real models, walked from their emitted fragments. */
 #include "server/emit/emit.h"
 #include "server/model/reference.h"
+#include "server/schedule/json.h"
 #include "tests/support/prng.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/split_run.h"
@@ -124,32 +125,63 @@ static void split_within_tight_memory_equals_whole(void **state)
     assert_true(made > 20);
 }
 
-/* What emit writes is never larger than what planning promised. */
-static void split_fragments_stay_below_the_plans_bound(void **state)
+/* What emit writes is never larger than what planning promised, and hardly smaller. */
+static void check_bounds(struct plan *plan, uint64_t seed)
+{
+    struct error error;
+    struct emit_fragment *fragments;
+    int64_t bound[8];
+    for (int32_t b = 0; b < plan->n_boards; b++)
+        bound[b] = plan->parties[b].fragment_bytes;
+    assert_int_equal(emit_plan(plan, &fragments, &error), 0);
+    for (int32_t b = 0; b < plan->n_boards; b++) {
+        if (fragments[b].size > bound[b] ||
+            (plan->parties[b].used && fragments[b].size * 1.03 < (double)bound[b]))
+            fail_msg("seed %llu, board %d%s: %u bytes, planned were %lld", (unsigned long long)seed, b,
+                     plan->parties[b].program ? ", a schedule" : "", fragments[b].size, (long long)bound[b]);
+        assert_int_equal(plan->parties[b].fragment_bytes,
+                         plan->parties[b].used ? fragments[b].size : bound[b]);
+    }
+    emit_free(fragments, plan->n_boards);
+}
+
+static void split_fragments_are_within_three_percent_of_the_plans_bound(void **state)
 {
     (void)state;
-    for (uint64_t seed = 2000; seed < 2020; seed++) {
+    for (uint64_t seed = 2000; seed < 2060; seed++) {
         struct prng prng = prng_seed(seed);
         struct plan_board boards[8];
-        struct error error;
-        struct emit_fragment *fragments;
-        int64_t bound[8];
         struct graph *graph = random_graph(seed, NULL);
         make_boards(&prng, boards, 8);
         struct plan *plan =
             must_plan(graph, seed, boards, 8, (struct plan_options){.strategy = PLAN_STRATEGY_NEURON});
-        for (int32_t b = 0; b < 8; b++)
-            bound[b] = plan->parties[b].fragment_bytes;
-        assert_int_equal(emit_plan(plan, &fragments, &error), 0);
-        for (int32_t b = 0; b < 8; b++) {
-            assert_true(fragments[b].size <= bound[b]);
-            assert_int_equal(plan->parties[b].fragment_bytes,
-                             plan->parties[b].used ? fragments[b].size : bound[b]);
-        }
-        emit_free(fragments, 8);
+        check_bounds(plan, seed);
         plan_free(plan);
         graph_free(graph);
     }
+}
+
+static void fragments_of_schedules_are_within_three_percent_of_the_plans_bound(void **state)
+{
+    int32_t made = 0;
+    (void)state;
+    for (uint64_t seed = 3000; seed < 3060; seed++) {
+        struct error error;
+        struct graph *graph = random_graph(seed, NULL);
+        struct schedule_options options = schedule_defaults();
+        struct schedule *schedule = schedule_make(graph, &options, &error);
+        struct plan *plan =
+            schedule ? plan_scheduled(graph, "", plan_profile("teensy41-good"), schedule, &options, &error)
+                     : NULL;
+        if (plan) {
+            check_bounds(plan, seed);
+            made++;
+        }
+        plan_free(plan);
+        schedule_free(schedule);
+        graph_free(graph);
+    }
+    assert_true(made > 30);
 }
 
 int main(void)
@@ -157,7 +189,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_of_random_graphs_equals_whole),
         cmocka_unit_test(split_within_tight_memory_equals_whole),
-        cmocka_unit_test(split_fragments_stay_below_the_plans_bound),
+        cmocka_unit_test(split_fragments_are_within_three_percent_of_the_plans_bound),
+        cmocka_unit_test(fragments_of_schedules_are_within_three_percent_of_the_plans_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
