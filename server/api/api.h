@@ -54,7 +54,8 @@ int api_fail_stored(struct http_exchange *x, const json_t *error, const char *su
     X(api_input)                                                                                             \
     X(api_input_put)                                                                                         \
     X(api_jobs)                                                                                              \
-    X(api_job) X(api_schedule) X(api_plan) X(api_deployments) X(api_deployment_post) X(api_deployment)       \
+    X(api_job)                                                                                               \
+    X(api_schedule) X(api_plan) X(api_deployments) X(api_deployment_post) X(api_deployment)                  \
         X(api_deployment_plan) X(api_deployment_act) X(api_boards) X(api_board) X(api_board_patch)           \
             X(api_board_delete) X(api_board_act) X(api_board_replace) X(api_board_readings) X(api_board_log) \
                 X(api_board_states) X(api_load) X(api_enrolments) X(api_enrolment_post)                      \

@@ -34,6 +34,7 @@ enum cli_kind {
     CLI_FLAG,   /* no value; target bool * */
     CLI_TEXT,   /* target const char **, borrowed from argv */
     CLI_NUMBER, /* decimal, within [min, max]; target int64_t * */
+    CLI_BYTES,  /* as CLI_NUMBER, not negative; K and M at the end are 1024 and 1024 * 1024 */
     CLI_REAL,   /* finite decimal; target double * */
     CLI_CHOICE  /* one of "a|b|c" in `choices`; target int *: its index */
 };

@@ -20,8 +20,8 @@ void fleet_options_rows(struct fleet_options *fleet, struct cli_option rows[FLEE
          .target = &fleet->strategy,
          .choices = "auto|neuron|channels|strips|single"},
         {.name = "shares", .kind = CLI_CHOICE, .target = &fleet->shares, .choices = "rating|even|frequency"},
-        {.name = "ram", .kind = CLI_NUMBER, .target = &fleet->ram, .min = 1, .max = (int64_t)1 << 40},
-        {.name = "flash", .kind = CLI_NUMBER, .target = &fleet->flash, .min = 1, .max = (int64_t)1 << 40},
+        {.name = "ram", .kind = CLI_BYTES, .target = &fleet->ram, .min = 1, .max = (int64_t)1 << 40},
+        {.name = "flash", .kind = CLI_BYTES, .target = &fleet->flash, .min = 1, .max = (int64_t)1 << 40},
         {.name = "json", .kind = CLI_FLAG, .target = &fleet->json},
     };
     memcpy(rows, all, sizeof all);

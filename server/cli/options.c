@@ -34,14 +34,27 @@ static int choice_of(const char *choices, const char *value)
     return -1;
 }
 
+/* A suffix of a size: the power of two that it stands for; moves *end past it. */
+static int suffix(const char **end)
+{
+    int shift = **end == 'K' || **end == 'k' ? 10 : **end == 'M' || **end == 'm' ? 20 : 0;
+    *end += shift > 0;
+    return shift;
+}
+
 static bool set_number(const struct cli_option *option, const char *value)
 {
-    char *end;
+    char *after;
     errno = 0;
     if (!(*value >= '0' && *value <= '9') && !(*value == '-' && value[1] >= '0' && value[1] <= '9'))
         return false;
-    long long number = strtoll(value, &end, 10);
-    if (errno || *end || number < option->min || number > option->max)
+    long long number = strtoll(value, &after, 10);
+    const char *end = after;
+    int shift = option->kind == CLI_BYTES ? suffix(&end) : 0;
+    if (errno || *end || number < option->min >> shift || number > option->max >> shift)
+        return false;
+    number *= 1LL << shift;
+    if (number < option->min)
         return false;
     *(int64_t *)option->target = number;
     return true;
@@ -73,6 +86,11 @@ static int set(const struct cli_command *command, const struct cli_option *optio
             return CLI_DONE;
         return cli_wrong_usage(command, "--%s takes a whole number from %lld to %lld, not '%s'", option->name,
                                (long long)option->min, (long long)option->max, value);
+    case CLI_BYTES:
+        if (set_number(option, value))
+            return CLI_DONE;
+        return cli_wrong_usage(command, "--%s takes bytes, as 65536, 64K or 2M, from %lld to %lld, not '%s'",
+                               option->name, (long long)option->min, (long long)option->max, value);
     case CLI_REAL:
         if (set_real(option, value))
             return CLI_DONE;

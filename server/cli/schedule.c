@@ -157,7 +157,7 @@ int cli_schedule(const struct cli_command *self, int argc, char **argv)
         {.name = "axes", .kind = CLI_CHOICE, .target = &axes, .choices = "channels|rows|all"},
         {.name = "extra-macs", .kind = CLI_REAL, .target = &chosen.extra_macs},
         {.name = "image", .kind = CLI_CHOICE, .target = &image, .choices = "counted|streamed"},
-        {.name = "ram", .kind = CLI_NUMBER, .target = &chosen.ram, .min = 1, .max = (int64_t)1 << 40},
+        {.name = "ram", .kind = CLI_BYTES, .target = &chosen.ram, .min = 1, .max = (int64_t)1 << 40},
         {.name = "profile", .kind = CLI_TEXT, .target = &profile},
         {.name = "json", .kind = CLI_FLAG, .target = &json},
     };

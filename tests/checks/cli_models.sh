@@ -32,6 +32,12 @@ check_equal plan_is_the_same_every_time "$(get .hash)" "$hash"
 json plan "$model" --boards 3 --ram 4000
 check_equal plan_that_does_not_fit_exits_1 $? 1
 check_equal plan_refusal_says_what_is_missing "$(get '.error.detail | [.resource, .missing_bytes == .need_bytes - .have_bytes, (.shortfalls | length)] | @csv')" '"arena",true,3'
+json plan "$model" --boards 3 --flash 2M --ram 256K
+check_equal plan_takes_sizes_with_a_suffix "$(get .boards_used)" 3
+plain=$(get .hash)
+json plan "$model" --boards 3 --flash 2097152 --ram 262144
+check_equal plan_with_a_suffix_is_the_plan_with_the_number "$(get .hash)" "$plain"
+for size in 1G 0K K 9999999999999M 1.5M; do shoal plan "$model" --boards 3 --ram $size >/dev/null; check_equal "plan --ram $size is wrong usage" $? 2; done
 jq -n '[{name: "a", clock_hz: 600e6}, {name: "b", clock_hz: 150e6}]' >"$work/fleet.json"
 json plan "$model" --boards "$work/fleet.json" --shares frequency
 check_equal plan_shares_follow_the_fleet "$(get '[.parties[] | .name, (.share * 100 | round)] | @csv')" '"a",80,"b",20'
