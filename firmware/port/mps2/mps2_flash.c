@@ -11,6 +11,15 @@
 
 #include <string.h>
 
+enum { ERASE_US = 45000, ERASE_BLOCK_US = 150000, PROGRAM_US = 1000 };
+
+/* The network's interrupt or the tick ends each wait. */
+static void take(uint32_t us)
+{
+    for (uint64_t end = port_now_us() + us; port_now_us() < end;)
+        port_wait(us);
+}
+
 static uint8_t *at(uint32_t offset)
 {
     return (uint8_t *)(FLASHMAP_BASE + offset);
@@ -30,6 +39,7 @@ static int erase(void *context, uint32_t offset, uint32_t n)
     m7_flash_writable(true);
     memset(at(offset), 0xFF, n);
     m7_flash_writable(false);
+    take(n >= FLASHMAP_BLOCK_BYTES ? ERASE_BLOCK_US : ERASE_US);
     return STATUS_OK;
 }
 
@@ -42,6 +52,7 @@ static int program(void *context, uint32_t offset, const uint8_t *bytes, uint32_
     for (uint32_t i = 0; i < n; i++)
         at(offset)[i] &= bytes[i];
     m7_flash_writable(false);
+    take(PROGRAM_US);
     return STATUS_OK;
 }
 
