@@ -11,9 +11,7 @@ FW_VERSION := $(shell sed -n 's/.*SHOAL_VERSION "\(.*\)".*/\1/p' server/base/ver
 FW_COMMON = $(FW_ARCH) -O2 -g -std=c11 -ffunction-sections -fdata-sections -fno-common -ffile-prefix-map=$(CURDIR)=. -MMD -MP
 FW_INCLUDE = -I. -isystem firmware/net -isystem $(FW_LWIP)/include -isystem $(FW_TLS)/include \
 	-DMBEDTLS_CONFIG_FILE='"firmware/net/mbedtls_config.h"' -DSHOAL_FIRMWARE_VERSION='"$(FW_VERSION)"'
-FW_STACK = 1024
-$(FW)/obj/shared/nn/conv.o: FW_STACK = 3072
-FW_OURS = $(FW_COMMON) $(WARN) -Wstack-usage=$(FW_STACK) $(FW_INCLUDE)
+FW_OURS = $(FW_COMMON) $(WARN) -Wstack-usage=1024 $(FW_INCLUDE)
 FW_THEIRS = $(FW_COMMON) -w $(FW_INCLUDE)
 
 FW_LWIP_SRC = $(addprefix core/,def.c dns.c inet_chksum.c init.c ip.c mem.c memp.c netif.c pbuf.c stats.c sys.c tcp.c tcp_in.c \

@@ -13,9 +13,14 @@
 
 enum {
     PIXELS = 4,
+    STEP = 16, /* a chunk is filled up with zeros to a multiple, for vector loops without a tail */
+#ifdef __arm__ /* a function has 1 KiB of stack there; what must be fast has other layouts */
+    CHUNK = 48,
+    CHANNELS = 16
+#else
     CHUNK = 256,  /* weights of one channel gathered at a time */
-    STEP = 16,    /* a chunk is filled up with zeros to a multiple, for vector loops without a tail */
     CHANNELS = 32 /* output channels whose sums are on the stack */
+#endif
 };
 
 struct call {
