@@ -89,7 +89,8 @@ static uint32_t transfer_of(const struct program *p, const struct lower_code *co
         *last_rank = t->rank;
         return emit_transfer(p->emitter, i);
     }
-    abort(); /* the plan's table has all inputs and outputs of the program */
+    p->emitter->image.status = STATUS_INTERNAL; /* a plan's table has all inputs and outputs of its program */
+    return 0;
 }
 
 static void add_code(struct program *p, const struct lower_code *from, uint32_t *last_rank)

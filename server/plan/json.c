@@ -86,6 +86,8 @@ static json_t *party_json(const struct plan *plan, const struct plan_party *part
     put_int(object, "bytes_received", party->bytes_received);
     json_object_set_new(object, "times", times_json(&party->times));
     json_object_set_new(object, "used", json_boolean(party->used));
+    if (party->program)
+        json_object_set_new(object, "program", json_program(party));
     return object;
 }
 
@@ -362,12 +364,20 @@ static void get_steps(struct reader *reader, json_t *array, struct plan_party *p
                 spoil(reader, "a step's buffer");
         bool moves = n[0] == PLAN_STEP_SEND || n[0] == PLAN_STEP_POST;
         if ((moves && !within(n[8], 0, reader->plan->table.n_transfers)) ||
-            (task && (n[6] < 0 || !box_in(graph, graph->ops[n[2]].output, n + 10, false))))
+            (task &&
+             ((n[6] < 0 && !party->program) || !box_in(graph, graph->ops[n[2]].output, n + 10, false))))
             spoil(reader, "a step");
         party->steps[i] = (struct plan_step){
             (enum plan_step_kind)n[0],      (int32_t)n[1], (int32_t)n[2], (int32_t)n[3],  box_of(n + 10),
             {(int32_t)n[4], (int32_t)n[5]}, (int32_t)n[6], (int32_t)n[7], (uint32_t)n[8], (uint32_t)n[9]};
     }
+}
+
+/* Of a party that runs a schedule of partial execution. */
+static void get_program(struct reader *reader, json_t *json, struct plan_party *party)
+{
+    if (json && !reader->bad && !json_program_read(reader->graph, reader->plan->arena, json, party))
+        spoil(reader, "program");
 }
 
 static void get_party(struct reader *reader, json_t *object, struct plan_party *party)
@@ -376,6 +386,7 @@ static void get_party(struct reader *reader, json_t *object, struct plan_party *
     party->share = get_int(reader, object, "share", 0, PLAN_SHARE_WHOLE);
     party->rating_kb_per_s = get_real(reader, object, "rating_kb_per_s");
     get_buffers(reader, json_object_get(object, "buffers"), party);
+    get_program(reader, json_object_get(object, "program"), party);
     get_steps(reader, json_object_get(object, "steps"), party);
     party->resident = room(reader, (size_t)reader->graph->n_ops, 1);
     for (size_t i = 0; i < json_array_size(resident) && !reader->bad; i++) {
@@ -389,6 +400,11 @@ static void get_party(struct reader *reader, json_t *object, struct plan_party *
     party->peak_step = (int32_t)get_int(reader, object, "peak_step", 0, INT32_MAX);
     party->arena_bytes = get_int(reader, object, "arena_bytes", 0, UINT32_MAX);
     party->scratch_bytes = get_int(reader, object, "scratch_bytes", 0, INT64_MAX);
+    if (party->program) {
+        party->program->peak_bytes = party->peak_bytes;
+        party->program->arena_bytes = party->arena_bytes;
+        party->program->scratch_bytes = party->scratch_bytes;
+    }
     party->weight_bytes = get_int(reader, object, "weight_bytes", 0, INT64_MAX);
     party->resident_bytes = get_int(reader, object, "resident_bytes", 0, INT64_MAX);
     party->bytes_sent = get_int(reader, object, "bytes_sent", 0, INT64_MAX);

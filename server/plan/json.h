@@ -7,4 +7,10 @@
 /* Of all that planning decides: neither the hash itself nor what emit adds. 0 or STATUS_NO_MEMORY. */
 int json_plan_hash(const struct plan *plan, char hash[65]);
 
+/* program_json.c: a party's program; NULL without memory. */
+json_t *json_program(const struct plan_party *party);
+/* Sets program (but for its sizes) and partial, in `arena`. False: malformed, or no memory. */
+bool json_program_read(const struct graph *graph, struct arena *arena, const json_t *json,
+                       struct plan_party *party);
+
 #endif

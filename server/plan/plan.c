@@ -7,6 +7,7 @@
  */
 #include "server/plan/internal.h"
 
+#include "server/base/stop.h"
 #include "server/plan/json.h"
 
 #include <math.h>
@@ -177,6 +178,18 @@ static struct plan *build(const struct search *search)
         return plan;
     plan_free(plan);
     return NULL;
+}
+
+/* The board with the share runs a schedule. */
+static struct plan *build_partial(struct search *search, const struct schedule *schedule,
+                                  const struct schedule_options *options)
+{
+    search->partial = schedule;
+    search->partial_options = options;
+    struct plan *plan = build(search);
+    search->partial = NULL;
+    search->partial_options = NULL;
+    return plan;
 }
 
 void plan_free(struct plan *plan)
@@ -403,7 +416,50 @@ static struct plan *fit(struct search *search, struct error_shortfall *shortfall
     return NULL;
 }
 
-/* One board does all: the first on which it fits. */
+/* The board does all by a schedule of partial execution: the fastest that fits, with as few MACs computed
+ * again as it takes. NULL: none fits, *need is the least arena that was found; or search->error is set. */
+static struct plan *fit_partial(struct search *search, int32_t b, int64_t *need)
+{
+    static const double extra_macs[] = {0, 10, 50};
+    enum { TRIES = 4 };
+    const struct plan_board *board = &search->boards[b];
+    struct schedule_board timed = {.clock_hz = board->clock_hz,
+                                   .element_per_cycle = board->element_per_cycle,
+                                   .flash_bytes_per_s = board->flash_bytes_per_s,
+                                   .arena_bytes = board->arena_bytes,
+                                   .weight_ram_bytes = board->weight_ram_bytes};
+    memcpy(timed.mac_per_cycle, board->mac_per_cycle, sizeof timed.mac_per_cycle);
+    int64_t have = board->arena_bytes;
+    for (size_t e = 0; e < sizeof extra_macs / sizeof *extra_macs; e++) {
+        struct schedule_options options = {.axes = SCHEDULE_AXES_ALL,
+                                           .accumulator = 32,
+                                           .extra_macs = extra_macs[e],
+                                           .ram = have,
+                                           .board = &timed};
+        for (int try = 0; try < TRIES && options.ram > 0; try++) {
+            struct error error;
+            error_clear(&error);
+            if (stop_check(search->error) < 0)
+                return NULL;
+            struct schedule *schedule = schedule_make(search->graph, &options, &error);
+            if (!schedule && error.shortfall.need_bytes > 0 && error.shortfall.need_bytes < *need && try == 0)
+                *need = error.shortfall.need_bytes;
+            if (!schedule)
+                break;
+            struct plan *plan = build_partial(search, schedule, &options);
+            schedule_free(schedule);
+            if (!plan || plan->parties[b].arena_bytes <= have)
+                return plan;
+            /* packing took more than the schedule counted: ask for one that counts less */
+            *need = plan->parties[b].arena_bytes < *need ? plan->parties[b].arena_bytes : *need;
+            options.ram -= plan->parties[b].arena_bytes - have;
+            plan_free(plan);
+        }
+    }
+    return NULL;
+}
+
+/* One board does all: the first on which it fits, operator by operator where that fits. */
 static struct plan *fit_single(struct search *search, struct error_shortfall *shortfalls,
                                int32_t *n_shortfalls, int32_t room)
 {
@@ -412,7 +468,7 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
     for (int32_t b = 0; b < search->n; b++) {
         for (int32_t i = 0; i < search->n; i++)
             search->share[i] = i == b ? search->total : 0;
-        struct plan *plan = NULL;
+        struct plan *plan = NULL, *partial = NULL;
         struct error_shortfall item;
         for (search->level = first_level(search); search->level < LEVELS; search->level++) {
             plan_free(plan);
@@ -421,6 +477,12 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
                 return plan;
         }
         search->level = LEVELS - 1;
+        if (item.resource[0] == 'a')
+            partial = fit_partial(search, b, &item.need_bytes);
+        plan_free(plan);
+        if (search->error->status != STATUS_OK || (partial && !shortfall(partial, b, &item)))
+            return partial;
+        plan_free(partial);
         if (n == 0) {
             error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld",
                       item.board, (long long)item.need_bytes, item.resource, (long long)item.have_bytes);
@@ -429,7 +491,6 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
         if (shortfalls && n < room)
             shortfalls[n] = item;
         n++;
-        plan_free(plan);
         search->error->status = STATUS_OK;
     }
     search->error->status = STATUS_DOES_NOT_FIT;
@@ -486,7 +547,7 @@ static int check_arguments(struct search *search)
                          "strategy '%s' is not there yet; neuron and single are",
                          plan_strategy_name(search->options.strategy));
     if (search->options.strategy == PLAN_STRATEGY_AUTO)
-        search->options.strategy = PLAN_STRATEGY_NEURON;
+        search->options.strategy = search->n == 1 ? PLAN_STRATEGY_SINGLE : PLAN_STRATEGY_NEURON;
     for (int32_t b = 0; b < search->n; b++)
         if (check_board(&search->boards[b], search->error) < 0)
             return search->error->status;

@@ -165,6 +165,60 @@ static void lowered_patches_equal_the_reference(void **state)
     run_seeds(SCHEDULE_AXES_ALL, 200, 5000, 5300, "all, extra MACs");
 }
 
+/* The same images from the plan's JSON. */
+static void check_json(const struct graph *graph, struct plan *plan)
+{
+    struct emit_fragment *a = NULL, *b = NULL;
+    assert_int_equal(emit_plan(plan, &a, NULL), 0);
+    json_t *json = plan_to_json(plan);
+    struct plan *back = plan_from_json(graph, json, NULL);
+    assert_non_null(back);
+    assert_int_equal(emit_plan(back, &b, NULL), 0);
+    assert_int_equal(a[0].size, b[0].size);
+    assert_memory_equal(a[0].hash, b[0].hash, WIRE_HASH_BYTES);
+    emit_free(a, 1);
+    emit_free(b, 1);
+    plan_free(back);
+    json_decref(json);
+}
+
+/* A board loses memory step by step: operator by operator while that fits, then a schedule that does, then a
+ * refusal with what is missing. */
+static void a_board_of_little_memory_runs_a_schedule_that_fits(void **state)
+{
+    int32_t whole = 0, partial = 0, refused = 0;
+    (void)state;
+    for (uint64_t seed = 6000; seed < 6040; seed++) {
+        struct plan_board board = *plan_profile("teensy41-good");
+        struct plan_options options = {.strategy = PLAN_STRATEGY_AUTO};
+        struct graph *graph = random_graph(seed, NULL);
+        for (bool goes_on = true; goes_on;) {
+            struct error error;
+            struct plan *plan = plan_make(graph, "", &board, 1, &options, NULL, NULL, &error);
+            goes_on = plan != NULL;
+            if (!plan) {
+                assert_int_equal(error.status, STATUS_DOES_NOT_FIT);
+                assert_true(error.shortfall.need_bytes > error.shortfall.have_bytes);
+                refused++;
+                continue;
+            }
+            const struct plan_party *party = &plan->parties[0];
+            assert_int_equal(plan->options.strategy, PLAN_STRATEGY_SINGLE);
+            assert_true(party->arena_bytes <= board.arena_bytes);
+            assert_true(party->fragment_bytes <= board.flash_bytes);
+            *(party->program ? &partial : &whole) += 1;
+            struct schedule none = {.n_steps = 0};
+            check_run(plan, &none, graph, seed, "little memory");
+            check_json(graph, plan);
+            board.arena_bytes = party->arena_bytes - 16;
+            plan_free(plan);
+        }
+        graph_free(graph);
+    }
+    print_message("%d whole, %d partial, %d refused\n", whole, partial, refused);
+    assert_true(whole > 0 && partial > 0 && refused > 0);
+}
+
 /* They are packed, so that their memory can be told, and refused with the reason. */
 static void sums_of_fewer_than_32_bits_are_not_executed(void **state)
 {
@@ -200,6 +254,7 @@ int main(void)
         cmocka_unit_test(lowered_rows_equal_the_reference),
         cmocka_unit_test(lowered_rows_that_run_twice_equal_the_reference),
         cmocka_unit_test(lowered_patches_equal_the_reference),
+        cmocka_unit_test(a_board_of_little_memory_runs_a_schedule_that_fits),
         cmocka_unit_test(sums_of_fewer_than_32_bits_are_not_executed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
