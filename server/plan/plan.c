@@ -436,7 +436,9 @@ static struct plan *fit_partial(struct search *search, int32_t b, int64_t *need)
                                            .extra_macs = extra_macs[e],
                                            .ram = have,
                                            .board = &timed};
-        for (int try = 0; try < TRIES && options.ram > 0; try++) {
+        for (int try = 0; try <= TRIES; try++) {
+            if (try == TRIES)
+                options.ram = 0; /* the least memory */
             struct error error;
             error_clear(&error);
             if (stop_check(search->error) < 0)
@@ -448,12 +450,18 @@ static struct plan *fit_partial(struct search *search, int32_t b, int64_t *need)
                 break;
             struct plan *plan = build_partial(search, schedule, &options);
             schedule_free(schedule);
+            if (!plan && search->error->status == STATUS_MODEL_UNSUPPORTED) { /* no program says it */
+                error_clear(search->error);
+                break;
+            }
             if (!plan || plan->parties[b].arena_bytes <= have)
                 return plan;
             /* packing took more than the schedule counted: ask for one that counts less */
             *need = plan->parties[b].arena_bytes < *need ? plan->parties[b].arena_bytes : *need;
             options.ram -= plan->parties[b].arena_bytes - have;
             plan_free(plan);
+            if (options.ram <= 0)
+                break;
         }
     }
     return NULL;

@@ -2,20 +2,43 @@
 #include "server/model/optable.h"
 #include "server/plan/plan.h"
 
+/* What the board runs where that is not operator by operator; null where it is. */
+static json_t *schedule_json(const struct plan *plan, const struct plan_party *party)
+{
+    static const char *const modes[] = {"full", "channels", "rows", "patches"};
+    if (!party->program)
+        return json_null();
+    json_t *steps = json_array();
+    for (int32_t s = 0; s < party->n_partial; s++) {
+        const struct plan_partial *step = &party->partial[s];
+        json_t *ops = json_array(), *layers = json_array();
+        for (int32_t k = 0; k < step->n_ops; k++) {
+            json_array_append_new(ops, json_string(plan->graph->ops[step->ops[k]].name));
+            json_array_append_new(layers, json_integer(step->ops[k]));
+        }
+        json_t *tile = step->tile_h ? json_pack("[i,i]", (int)step->tile_h, (int)step->tile_w) : json_null();
+        json_array_append_new(
+            steps, json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:I}", "mode", modes[step->mode], "ops", ops,
+                             "layers", layers, "k", step->k ? json_integer(step->k) : json_null(), "tile",
+                             tile, "again", (int)step->again, "peak_bytes", (json_int_t)step->peak_bytes));
+    }
+    return steps;
+}
+
 static json_t *party_json(const struct plan *plan, int32_t b)
 {
     const struct plan_party *party = &plan->parties[b];
     const struct plan_board *board = &plan->boards[b];
-    return json_pack("{s:s, s:s, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I}",
-                     "board", board->id, "name", board->name, "used", party->used, "share",
-                     (double)party->share / PLAN_SHARE_WHOLE, "rating_kb_per_s", party->rating_kb_per_s,
-                     "peak_bytes", (json_int_t)party->peak_bytes, "arena_bytes",
-                     (json_int_t)party->arena_bytes, "scratch_bytes", (json_int_t)party->scratch_bytes,
-                     "weight_bytes", (json_int_t)party->weight_bytes, "resident_bytes",
-                     (json_int_t)party->resident_bytes, "fragment_bytes", (json_int_t)party->fragment_bytes,
-                     "computing_ms", party->times.computing_ms, "moving_ms", party->times.moving_ms,
-                     "waiting_ms", party->times.waiting_ms, "flash_ms", party->times.flash_ms, "bytes_sent",
-                     (json_int_t)party->bytes_sent, "bytes_received", (json_int_t)party->bytes_received);
+    return json_pack(
+        "{s:s, s:s, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:o}", "board",
+        board->id, "name", board->name, "used", party->used, "share", (double)party->share / PLAN_SHARE_WHOLE,
+        "rating_kb_per_s", party->rating_kb_per_s, "peak_bytes", (json_int_t)party->peak_bytes, "arena_bytes",
+        (json_int_t)party->arena_bytes, "scratch_bytes", (json_int_t)party->scratch_bytes, "weight_bytes",
+        (json_int_t)party->weight_bytes, "resident_bytes", (json_int_t)party->resident_bytes,
+        "fragment_bytes", (json_int_t)party->fragment_bytes, "computing_ms", party->times.computing_ms,
+        "moving_ms", party->times.moving_ms, "waiting_ms", party->times.waiting_ms, "flash_ms",
+        party->times.flash_ms, "bytes_sent", (json_int_t)party->bytes_sent, "bytes_received",
+        (json_int_t)party->bytes_received, "schedule", schedule_json(plan, party));
 }
 
 static json_t *segment_json(const struct plan *plan, int32_t s)
