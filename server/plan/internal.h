@@ -41,6 +41,7 @@ struct want {
     int32_t tensor, op, store;
     uint16_t party;
     struct box box;
+    int32_t next; /* of the same tensor, -1; set when all are there */
 };
 
 /* A box that a party moves from one of its stores to another before operator `op`. */
@@ -65,6 +66,7 @@ struct holding {
     bool output;         /* needed by the coordinator */
     int32_t exchange;    /* -1 */
     int32_t first_store; /* -1 */
+    int32_t first_want;  /* -1 */
 };
 
 /* How memory is traded for moving. */

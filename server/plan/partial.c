@@ -15,7 +15,7 @@ static void want_inputs(struct maker *maker, uint16_t party, int32_t op)
         struct want *want =
             maker_push(maker, &maker->wants, &maker->n_wants, &maker->cap_wants, sizeof *want);
         if (want)
-            *want = (struct want){t, op, -1, party, box_whole(maker->graph->tensors[t].shape)};
+            *want = (struct want){t, op, -1, party, box_whole(maker->graph->tensors[t].shape), -1};
     }
 }
 

@@ -79,6 +79,18 @@ static void add_leg(struct maker *maker, struct legs *legs, int32_t exchange, ui
         *leg = (struct leg){{0, (uint16_t)exchange, rank, from, to, FRAGMENT_WIRE_I8, box}, store, op};
 }
 
+/* Lists the wants of each tensor, in their order. */
+static void link_wants(struct maker *maker)
+{
+    for (int32_t t = 0; t < maker->graph->n_tensors; t++)
+        maker->holdings[t].first_want = -1;
+    for (int32_t i = maker->n_wants; i-- > 0;) {
+        struct holding *holding = &maker->holdings[maker->wants[i].tensor];
+        maker->wants[i].next = holding->first_want;
+        holding->first_want = i;
+    }
+}
+
 enum { PARTS_MAX = 128 };
 
 /* What of a piece anybody else wants, as few disjoint boxes. */
@@ -88,9 +100,9 @@ static int32_t wanted_parts(const struct maker *maker, int32_t tensor, const str
     int32_t n = 0;
     int64_t worth = (int64_t)(maker->plan->boards[piece->party - 1].extra_message_cpu_s *
                               maker->plan->boards[piece->party - 1].link_bytes_per_s);
-    for (int32_t i = 0; i < maker->n_wants; i++) {
+    for (int32_t i = maker->holdings[tensor].first_want; i >= 0; i = maker->wants[i].next) {
         struct box cut = box_intersect(maker->wants[i].box, piece->box);
-        if (maker->wants[i].tensor != tensor || box_empty(cut))
+        if (box_empty(cut))
             continue;
         bool known = false;
         for (int32_t k = 0; k < n && !known; k++)
@@ -370,6 +382,7 @@ void program_write(struct maker *maker)
     set_ranks(maker);
     make_segments(maker);
     make_exchanges(maker);
+    link_wants(maker);
     for (int32_t e = 0; e < maker->plan->n_exchanges && !maker->failed; e++)
         if (!maker->holdings[maker->plan->exchanges[e].tensor].given)
             add_uploads(maker, &legs, e);

@@ -208,7 +208,7 @@ static void fetch(struct maker *maker, uint16_t party, int32_t tensor, int32_t o
         struct want *want =
             maker_push(maker, &maker->wants, &maker->n_wants, &maker->cap_wants, sizeof *want);
         if (want)
-            *want = (struct want){tensor, op, to, party, parts[i]};
+            *want = (struct want){tensor, op, to, party, parts[i], -1};
     }
     maker->stores[to].made_for = op;
     add_valid(maker, &maker->stores[to], box);

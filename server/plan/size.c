@@ -8,11 +8,9 @@
 
 #include "shared/fragment/fragment.h"
 
-#include <stdlib.h>
-
 enum { TABLE_BYTES = 256, SCALES_BYTES = 12 };
 
-/* What makes a record one of its kind; sorted and counted at the end. */
+/* What makes a record one of its kind; counted at the end. */
 struct key {
     int32_t at[12];
 };
@@ -45,19 +43,32 @@ static void add(struct tally *tally, struct keys *keys, struct key key)
         *item = key;
 }
 
-static int by_value(const void *a, const void *b)
+static uint32_t hash_of(const struct key *key)
 {
-    return memcmp(a, b, sizeof(struct key));
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < sizeof key->at / sizeof *key->at; i++)
+        hash = (hash ^ (uint32_t)key->at[i]) * 16777619u;
+    return hash ^ hash >> 15;
 }
 
-/* How many different ones there are; sorts them. */
-static int64_t different(struct keys *keys)
+/* How many different ones there are; leaves each once, in the order of the first. */
+static int64_t different(struct tally *tally, struct keys *keys)
 {
-    int64_t n = 0;
-    if (keys->n)
-        qsort(keys->items, (size_t)keys->n, sizeof *keys->items, by_value);
-    for (int32_t i = 0; i < keys->n; i++)
-        n += i == 0 || by_value(&keys->items[i - 1], &keys->items[i]) != 0;
+    uint32_t room = 16;
+    int32_t n = 0;
+    while (room < 2 * (uint32_t)keys->n)
+        room *= 2;
+    int32_t *slots = maker_alloc(tally->maker, room, sizeof *slots); /* index + 1; 0: free */
+    for (int32_t i = 0; slots && i < keys->n; i++) {
+        uint32_t at = hash_of(&keys->items[i]) & (room - 1);
+        while (slots[at] && memcmp(&keys->items[slots[at] - 1], &keys->items[i], sizeof *keys->items) != 0)
+            at = (at + 1) & (room - 1);
+        if (slots[at])
+            continue;
+        keys->items[n++] = keys->items[i];
+        slots[at] = n;
+    }
+    keys->n = n;
     return n;
 }
 
@@ -165,6 +176,8 @@ static void count_task(struct tally *tally, const struct plan_step *step)
     own_view(tally, step->out);
     if (kernel != OP_KERNEL_LUT)
         ADD(tally, params, step->op, step->input);
+    if ((kernel == OP_KERNEL_CONV || kernel == OP_KERNEL_DW) && step->scratch >= 0)
+        view(tally, step->scratch, (struct shape){1, 1, tally->party->buffers[step->scratch].box.c1});
     if (kernel == OP_KERNEL_CONV) {
         count_conv(tally, step);
         return;
@@ -245,17 +258,16 @@ static void count_program(struct tally *tally, const struct lowered *program)
 
 static int64_t total(struct tally *tally)
 {
-    int64_t tables = different(&tally->tables), constants = different(&tally->constants);
+    int64_t tables = different(tally, &tally->tables), constants = different(tally, &tally->constants);
     int64_t sum = (int64_t)sizeof(struct fragment_header);
     for (int32_t i = 0; i < tally->constants.n; i++)
-        if (i == 0 || by_value(&tally->constants.items[i - 1], &tally->constants.items[i]) != 0)
-            tally->bytes +=
-                align_up(shape_elements(tally->plan->graph->tensors[tally->constants.items[i].at[0]].shape));
-    sum += align_up(different(&tally->ranges) * (int64_t)sizeof(struct fragment_range));
-    sum += align_up((different(&tally->views) + constants) * (int64_t)sizeof(struct fragment_view));
+        tally->bytes +=
+            align_up(shape_elements(tally->plan->graph->tensors[tally->constants.items[i].at[0]].shape));
+    sum += align_up(different(tally, &tally->ranges) * (int64_t)sizeof(struct fragment_range));
+    sum += align_up((different(tally, &tally->views) + constants) * (int64_t)sizeof(struct fragment_view));
     sum += align_up(tally->code * (int64_t)sizeof(struct fragment_code));
     sum += align_up(tally->transfers * (int64_t)sizeof(struct fragment_transfer));
-    sum += align_up(different(&tally->params) * (int64_t)sizeof(struct nn_params));
+    sum += align_up(different(tally, &tally->params) * (int64_t)sizeof(struct nn_params));
     sum += align_up((tally->slices + tables + constants) * (int64_t)sizeof(struct fragment_slice));
     return sum + tally->bytes + tables * TABLE_BYTES;
 }
