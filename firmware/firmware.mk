@@ -60,7 +60,7 @@ $(FW)/shoal-faults.elf: $(filter-out %/m7_main.o,$(FW_SHARED_OBJ)) $(FW)/obj/tes
 
 include firmware/port/teensy41/teensy41.mk
 
-firmware-tests: firmware $(FW)/shoal-faults.elf $(FW)/teensy41-in-qemu.hex $(FW)/rom.elf $(B)/hostile_server $(B)/emulated_flash
+firmware-tests: firmware $(FW)/shoal-faults.elf $(B)/hostile_server $(B)/emulated_flash
 
 firmware: $(FW_IMAGES) $(FW)/shoal-teensy41.hex ## the images for Cortex-M7 boards, with their sizes against the budgets
 	@scripts/firmware-sizes $(FW_IMAGES)
