@@ -76,6 +76,8 @@ void board_disconnected(struct board *board)
 {
     board->connected = board->welcomed = board->parked = board->swallow = false;
     board->dead = STATUS_OK;
+    board->end = NULL;
+    board->bad_frame = board->end_said = false;
     board->tx_n = board->rx_n = board->rx_taken = board->probe_bytes = 0;
     board->due_hello = board->due_done = board->due_failed = board->due_want = board->due_have =
         board->due_echo = board->due_log = board->due_enrol = false;
@@ -94,14 +96,32 @@ bool board_wants_write(const struct board *board)
     return board->tx_n > 0;
 }
 
-/* A server that sends nothing for 20 s is gone. While a frame is parked nothing is read: then silence says
- * nothing. */
+/* A server that sends nothing for 20 s is gone, and so is one that takes nothing: it always reads. While a
+ * frame is parked nothing is read: then silence says nothing. */
 static void check_silence(struct board *board, uint64_t now)
 {
+    const uint64_t most = (uint64_t)WIRE_SILENT_MS * 1000;
     if (board->parked)
         board->received_us = now;
-    if (now - board->received_us >= (uint64_t)WIRE_SILENT_MS * 1000)
-        board->dead = STATUS_OFFLINE;
+    if (now - board->received_us >= most)
+        board->end = "nothing came for 20 s";
+    else if (board->tx_n > 0 && now - board->tx_us >= most)
+        board->end = "nothing could be sent for 20 s";
+    else
+        return;
+    board->dead = STATUS_OFFLINE;
+}
+
+/* DATA of the next run stands before what this one waits for, and the link is read in order: neither would
+ * ever come. (A run that waits for its sends goes on when they are gone.) */
+static void check_order(struct board *board)
+{
+    if (!board->parked || board->run_state != BOARD_RUN_WALKING || !board->blocked || board->posts.n == 0 ||
+        board->sends.n > 0 || board->tx_n > 0 || board->rx_header.inference == board->current.inference)
+        return;
+    board->end = "DATA before that of the run ahead of it";
+    board->bad_frame = true;
+    board->dead = STATUS_WIRE_ORDER;
 }
 
 /* The step may have made room for the frame that waits, or queued what the idle link can take at once. */
@@ -112,8 +132,11 @@ static bool link_can_go_on(const struct board *board)
     return board->run_state == BOARD_RUN_WALKING && board->sends.n > 0 && board->tx_n == 0;
 }
 
+/* While a frame waits for the transport no BEAT can go out: the port wakes when the link is writable. */
 static uint32_t sleep_until_beat(const struct board *board, uint64_t now)
 {
+    if (board->tx_n > 0)
+        return WIRE_BEAT_MS * 1000u;
     return board->beat_us <= now ? 0 : (uint32_t)(board->beat_us - now);
 }
 
@@ -130,9 +153,12 @@ int board_poll(struct board *board, uint32_t *sleep_us)
         board_run_book(board, BOARD_MOVING);
     uint64_t now = board_now(board);
     check_silence(board, now);
-    if (board->dead < 0)
+    if (board->dead < 0) {
+        board_say_end(board);
         return board->dead;
+    }
     bool worked = board_run_step(board);
+    check_order(board);
     if (!worked)
         worked = board_store_step(board);
     if (board->calibrate && !board_run_busy(board)) {
@@ -144,6 +170,7 @@ int board_poll(struct board *board, uint32_t *sleep_us)
         board->due_reboot = false;
         board->config.hooks.reboot(board->config.hooks.context);
     }
+    board_say_end(board);
     *sleep_us = moved || worked || link_can_go_on(board) ? 0 : sleep_until_beat(board, now);
     return board->dead;
 }

@@ -167,9 +167,17 @@ struct board_verify {
     struct board_sha256 sha;
 };
 
+/* Checking what an image would do, piece by piece. */
+struct board_check {
+    bool active;
+    uint8_t hash[WIRE_HASH_BYTES];
+    struct fragment fragment;
+    struct vm_check state;
+};
+
 /* A fragment on its way in. */
 struct board_pull {
-    bool active;
+    bool active, committed;
     uint8_t hash[WIRE_HASH_BYTES];
     uint32_t size, valid, copied;
     uint32_t wanted_end;       /* end of the WANT that is on its way; 0: none */
@@ -185,6 +193,10 @@ struct board {
     bool connected, welcomed;
     int dead;                      /* negative: the link must be closed */
     uint64_t received_us, beat_us; /* when the last byte came, when the next BEAT is due */
+    uint64_t tx_us;                /* since when the frame in tx waits */
+    const char *end;               /* static text: why the link ends, where the status does not tell all */
+    bool bad_frame;                /* it ends because of the frame in rx_header */
+    bool end_said;
     uint8_t tx[WIRE_FRAME_MAX], rx[WIRE_FRAME_MAX];
     uint32_t tx_n;     /* frame that waits for the transport; 0: none */
     uint32_t rx_n;     /* bytes of the frame that is coming in */
@@ -238,6 +250,7 @@ struct board {
     struct board_request requests[BOARD_REQUESTS_MAX]; /* [0] is being done */
     uint32_t n_requests;
     struct board_verify verify;
+    struct board_check check;
     struct board_pull pull;
     /* calibration */
     bool calibrate;
@@ -254,7 +267,8 @@ void board_connected(struct board *board);
 void board_disconnected(struct board *board);
 /* A bounded piece of work. 0, and *sleep_us says how long the port may sleep when nothing happens on the link
  * (0: call again at once); or a negative status: close the link. Reasons: the transport's own, STATUS_OFFLINE
- * (the server was silent for 20 s), STATUS_WIRE_*, STATUS_CERTIFICATE_REVOKED. */
+ * (the server was silent, or took nothing, for 20 s), STATUS_WIRE_*, STATUS_CERTIFICATE_REVOKED. All but the
+ * transport's own are logged with what exactly was wrong. */
 int board_poll(struct board *board, uint32_t *sleep_us);
 bool board_wants_read(const struct board *board);  /* false while a frame waits for its receive */
 bool board_wants_write(const struct board *board); /* a frame waits for the transport */

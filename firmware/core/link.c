@@ -22,12 +22,14 @@ static uint8_t *payload_of(struct board *board)
 static bool ready(struct board *board, struct wire_header header, int n)
 {
     if (n < 0) {
+        board->end = "an answer that cannot be encoded";
         board->dead = n;
         return false;
     }
     header.length = (uint32_t)n;
     wire_header_put(&header, board->tx);
     board->tx_n = WIRE_HEADER_BYTES + (uint32_t)n;
+    board->tx_us = board_now(board);
     return true;
 }
 
@@ -98,7 +100,7 @@ static uint8_t activity_of(const struct board *board)
         return board->run_state == BOARD_RUN_LOADING ? WIRE_ACTIVITY_LOADING : WIRE_ACTIVITY_RUNNING;
     if (board->pull.active)
         return WIRE_ACTIVITY_STORING;
-    return board->verify.active ? WIRE_ACTIVITY_LOADING : WIRE_ACTIVITY_IDLE;
+    return board->verify.active || board->check.active ? WIRE_ACTIVITY_LOADING : WIRE_ACTIVITY_IDLE;
 }
 
 static bool send_beat(struct board *board, uint64_t now)
@@ -357,6 +359,13 @@ static void next_in(struct board *board)
     board->parked = false;
 }
 
+/* The link ends, and the frame in rx_header is why. */
+static void blame(struct board *board, int status)
+{
+    board->dead = status;
+    board->bad_frame = true;
+}
+
 /* DATA: judged by its header before its payload is read, and again while parts of it wait. True when it is
  * over. */
 static bool take_data(struct board *board)
@@ -364,7 +373,7 @@ static bool take_data(struct board *board)
     const struct wire_header *header = &board->rx_header;
     int judgement = board_run_judge(board, header);
     if (judgement < 0)
-        board->dead = judgement;
+        blame(board, judgement);
     board->parked = judgement == BOARD_DATA_PARK;
     if (judgement < 0 || board->parked || !read_up_to(board, WIRE_HEADER_BYTES + header->length))
         return false;
@@ -384,9 +393,11 @@ static bool receive_one(struct board *board)
     if (board->rx_n < WIRE_HEADER_BYTES) {
         if (!read_up_to(board, WIRE_HEADER_BYTES))
             return false;
-        board->dead = wire_header_get(board->rx, &board->rx_header);
-        if (board->dead < 0)
+        int status = wire_header_get(board->rx, &board->rx_header);
+        if (status < 0) {
+            blame(board, status);
             return false;
+        }
     }
     if (board->rx_header.type == WIRE_DATA)
         return take_data(board);
@@ -394,7 +405,9 @@ static bool receive_one(struct board *board)
         return false;
     struct wire_header header = board->rx_header;
     next_in(board);
-    board->dead = dispatch(board, &header, board->rx + WIRE_HEADER_BYTES);
+    int status = dispatch(board, &header, board->rx + WIRE_HEADER_BYTES);
+    if (status < 0)
+        blame(board, status);
     return board->dead == 0;
 }
 

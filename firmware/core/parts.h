@@ -13,6 +13,9 @@ bool board_hash_equal(const uint8_t *a, const uint8_t *b);
 /* "the text", cut to the room, always terminated. */
 void board_text(char *to, uint32_t room, const char *from);
 
+/* end.c: logs once why the link must be closed (board->dead). */
+void board_say_end(struct board *board);
+
 /* link.c: each moves a bounded number of frames; true when something moved. Set board->dead on failure. */
 bool board_link_send(struct board *board);
 bool board_link_receive(struct board *board);

@@ -219,6 +219,7 @@ void board_run_aborted(struct board *board, uint32_t inference)
     if (inference == 0 || (!current && !waiting))
         return; /* answered already, or never asked for: a doubled abort is harmless */
     if (board->n_due_aborted == sizeof board->due_aborted / sizeof board->due_aborted[0]) {
+        board->end = "more aborts at once than the board can answer";
         board->dead = STATUS_WIRE_ORDER;
         return;
     }

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { PIECE = 65536, COPY_PIECE = 4096 };
+enum { PIECE = 65536, COPY_PIECE = 4096, CHECK_PIECE = 10000 };
 
 static const struct board_store *store_of(const struct board *board)
 {
@@ -67,7 +67,7 @@ static void clear_place(struct board *board)
 void board_store_forget(struct board *board)
 {
     board->n_requests = 0;
-    board->pull.active = board->verify.active = false;
+    board->pull.active = board->verify.active = board->check.active = false;
 }
 
 /* ---- verified and loaded ---- */
@@ -91,6 +91,12 @@ static void note_verified(struct board *board, const uint8_t *hash)
     memcpy(board->verified[board->n_verified++], hash, WIRE_HASH_BYTES);
 }
 
+/* Its hash was right, its bounds are being checked. */
+static bool is_checking(const struct board *board, const uint8_t *hash)
+{
+    return board->check.active && board_hash_equal(board->check.hash, hash);
+}
+
 /* The image is gone, or no longer what it was. */
 static void forget_image(struct board *board, const uint8_t *hash)
 {
@@ -98,6 +104,8 @@ static void forget_image(struct board *board, const uint8_t *hash)
         board->is_loaded = false;
     if (board->verify.active && board_hash_equal(board->verify.hash, hash))
         board->verify.active = false;
+    if (is_checking(board, hash))
+        board->check.active = false;
     board->pull.copy = NULL;
     for (uint32_t i = 0; i < board->n_verified; i++)
         if (board_hash_equal(board->verified[i], hash)) {
@@ -137,25 +145,42 @@ static int verify(struct board *board, const uint8_t *hash)
     return board_hash_equal(found, hash) ? 1 : STATUS_HASH_MISMATCH;
 }
 
-/* Whether the board can run an image: form, memory, bounds. Fills board->place. */
-static int check_image(struct board *board, struct fragment *fragment, const uint8_t *bytes, uint32_t size)
+/* Whether the board can run an image: form and memory; the bounds are then to be checked. */
+static int check_begin(struct board *board, const uint8_t *hash, const uint8_t *bytes, uint32_t size)
 {
-    int status = fragment_open(fragment, bytes, size, &board->place);
+    struct board_check *check = &board->check;
+    int status = fragment_open(&check->fragment, bytes, size, &board->place);
     if (status < 0)
         return status;
-    if (fragment->header->image_bytes != size) {
+    const struct fragment_header *header = check->fragment.header;
+    if (header->image_bytes != size) {
         board->place.reason = "the image has another size than it states";
         return STATUS_FRAGMENT_MALFORMED;
     }
-    if (fragment->header->arena_bytes > board->config.arena_bytes) {
+    if (header->arena_bytes > board->config.arena_bytes) {
         board->place.reason = "its arena is larger than the board's";
         return STATUS_RAM_FULL;
     }
-    if (fragment->header->resident_bytes > board->config.resident_bytes) {
+    if (header->resident_bytes > board->config.resident_bytes) {
         board->place.reason = "its resident weights are more than the board has room for";
         return STATUS_RAM_FULL;
     }
-    return vm_check_bounds(fragment, board->config.arena_bytes, &board->place);
+    memcpy(check->hash, hash, WIRE_HASH_BYTES);
+    return vm_check_start(&check->state, &check->fragment, board->config.arena_bytes, &board->place);
+}
+
+/* Piece by piece: 1 the image may run, 0 call again, or a negative status. Fills board->place. */
+static int check_image(struct board *board, const uint8_t *hash, const uint8_t *bytes, uint32_t size)
+{
+    struct board_check *check = &board->check;
+    if (!is_checking(board, hash)) {
+        int status = check_begin(board, hash, bytes, size);
+        check->active = status == STATUS_OK;
+        return status;
+    }
+    int status = vm_check_step(&check->state, CHECK_PIECE, &board->place);
+    check->active = status == VM_RAN;
+    return status == VM_RAN ? 0 : status < 0 ? status : 1;
 }
 
 static int copy_resident(struct board *board, const struct fragment *fragment)
@@ -184,19 +209,21 @@ int board_store_load(struct board *board, const uint8_t *hash)
         return 1;
     if (!held(board, hash, &bytes, &size))
         return STATUS_FRAGMENT_UNKNOWN;
-    bool verified = is_verified(board, hash);
-    int status = verified ? 1 : verify(board, hash);
-    if (status != 1)
-        return status;
+    if (!is_verified(board, hash)) {
+        int status = is_checking(board, hash) ? 1 : verify(board, hash);
+        if (status == 1)
+            status = check_image(board, hash, bytes, size);
+        if (status != 1)
+            return status;
+        note_verified(board, hash);
+    }
     board->is_loaded = false;
     clear_place(board);
-    status = verified ? fragment_open(&board->loaded, bytes, size, &board->place)
-                      : check_image(board, &board->loaded, bytes, size);
+    int status = fragment_open(&board->loaded, bytes, size, &board->place);
     if (status == STATUS_OK)
         status = copy_resident(board, &board->loaded);
     if (status < 0)
         return status;
-    note_verified(board, hash);
     memcpy(board->loaded_hash, hash, WIRE_HASH_BYTES);
     board->is_loaded = true;
     return 1;
@@ -357,19 +384,23 @@ static int pull_weights(struct board *board)
     return status;
 }
 
+/* Commits, then checks piece by piece. */
 static int pull_finish(struct board *board)
 {
     struct board_pull *pull = &board->pull;
-    struct fragment fragment;
     const uint8_t *bytes;
     uint32_t size;
-    clear_place(board);
-    int status = store_of(board)->commit(store_of(board)->context);
-    if (status < 0)
+    if (!pull->committed) {
+        clear_place(board);
+        int status = store_of(board)->commit(store_of(board)->context);
+        pull->committed = status == STATUS_OK;
         return status;
+    }
     if (!held(board, pull->hash, &bytes, &size))
         return STATUS_STORE_FAILED;
-    status = check_image(board, &fragment, bytes, size);
+    int status = check_image(board, pull->hash, bytes, size);
+    if (status == 0)
+        return STATUS_OK;
     if (status < 0) {
         remove_image(board, pull->hash);
         return status;

@@ -126,6 +126,8 @@ static int start(struct virtual_board *board, const struct virtual_config *confi
         .resident_bytes = board->resident_bytes,
         .regions = {{"arena", board->arena_bytes, 0}, {"weights", board->resident_bytes, 0}},
         .n_regions = 2};
+    if (config->store != NULL)
+        core.store = *config->store;
     if (core.clock.now_us == NULL)
         core.clock.now_us = host_now;
     return board_init(&board->core, &core);

@@ -15,6 +15,8 @@ struct virtual_config {
     uint64_t clock_hz;
     struct board_clock clock; /* now_us NULL: the host's monotonic clock */
     struct board_hooks hooks;
+    const struct board_store
+        *store; /* NULL: a flash of plain memory, which virtual_board_store and _image know */
 };
 
 struct virtual_board;

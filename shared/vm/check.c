@@ -95,33 +95,34 @@ static int check_records(const struct fragment *f, uint32_t arena_bytes, struct 
         if (fault)
             return refuse(place, STATUS_FRAGMENT_BOUNDS, FRAGMENT_VIEWS, i, fault);
     }
-    for (uint16_t i = 0; i < f->n_slices; i++) {
-        const char *fault = slice_fault(f, i);
-        if (fault)
-            return refuse(place, STATUS_FRAGMENT_BOUNDS, FRAGMENT_SLICES, i, fault);
-    }
     return check_code(f, place);
 }
 
 /* ---- what one execution touches ---- */
 
-/* Not inlined: its frame and the order of transfers would make one of more than a board's functions may. */
-__attribute__((noinline)) static const char *act_fault(const struct vm *vm, const struct vm_act *act)
+/* The rows of the present instruction, call by call, from where the last step left it; at least one call, so
+ * that any budget gets on. */
+static const char *rows_fault(struct vm_check *check, const struct vm_act *act, int32_t *budget)
 {
-    const struct fragment *f = vm->fragment;
+    struct vm *vm = &check->vm;
     struct vm_operand operands[3];
     const char *fault = NULL;
-    if (!vm_moves(act->code->op))
-        for (int32_t row = act->row0; !fault && row < act->row1;)
-            fault = vm_act_chunk(f, act, row, &row, operands);
-    if (!fault)
-        fault = vm_act_operands(f, act, act->row0, act->row1, operands);
+    for (bool first = true; !fault && vm->row < act->row1 && (first || *budget > 0);
+         first = false, (*budget)--)
+        fault = vm_act_chunk(vm->fragment, act, vm->row, &vm->row, operands);
+    return fault;
+}
+
+static const char *act_fault(const struct vm *vm, const struct vm_act *act)
+{
+    struct vm_operand operands[3];
+    const char *fault = vm_act_operands(vm->fragment, act, act->row0, act->row1, operands);
     for (int i = 0; !fault && i < 3; i++)
         if (operands[i].view != FRAGMENT_NONE)
-            fault = vm_view_fault(f, vm->counter, &operands[i]);
-    operands[0] = vm_act_scratch(f, act->code);
+            fault = vm_view_fault(vm->fragment, vm->counter, &operands[i]);
+    operands[0] = vm_act_scratch(vm->fragment, act->code);
     if (!fault && operands[0].view != FRAGMENT_NONE)
-        fault = vm_view_fault(f, vm->counter, &operands[0]);
+        fault = vm_view_fault(vm->fragment, vm->counter, &operands[0]);
     return fault;
 }
 
@@ -135,40 +136,95 @@ static const char *order_fault(struct vm_order *order, const struct vm_act *act)
     return fault;
 }
 
-static int check_act(struct vm *vm, struct vm_order *order, const struct vm_act *act,
+/* VM_RAN: its rows are not all done yet. */
+static int check_act(struct vm_check *check, const struct vm_act *act, int32_t *budget,
                      struct fragment_place *place)
 {
-    int status = vm_begin(vm);
-    if (status != STATUS_OK)
-        return refuse(place, status, FRAGMENT_CODE, vm->pc, "executes more than the header states");
-    const char *fault = act->code->op == FRAGMENT_WAIT ? NULL : act_fault(vm, act);
+    struct vm *vm = &check->vm;
+    bool by_rows = !vm_moves(act->code->op) && act->code->op != FRAGMENT_WAIT;
+    if (!vm->inside) {
+        if (vm_begin(vm) != STATUS_OK)
+            return refuse(place, STATUS_FRAGMENT_ENDLESS, FRAGMENT_CODE, vm->pc,
+                          "executes more than the header states");
+        vm->inside = true;
+        vm->row = by_rows ? act->row0 : 0;
+    }
+    const char *fault = by_rows ? rows_fault(check, act, budget) : NULL;
+    if (!fault && by_rows && vm->row < act->row1)
+        return VM_RAN;
+    if (!fault && act->code->op != FRAGMENT_WAIT)
+        fault = act_fault(vm, act);
     if (fault)
         return refuse(place, STATUS_FRAGMENT_BOUNDS, FRAGMENT_CODE, vm->pc, fault);
-    fault = order_fault(order, act);
-    return fault ? refuse(place, STATUS_FRAGMENT_ORDER, FRAGMENT_CODE, vm->pc, fault) : STATUS_OK;
+    fault = order_fault(&check->order, act);
+    if (fault)
+        return refuse(place, STATUS_FRAGMENT_ORDER, FRAGMENT_CODE, vm->pc, fault);
+    vm_advance(vm);
+    return STATUS_OK;
+}
+
+static int check_end(struct vm_check *check, struct fragment_place *place)
+{
+    if (check->vm.executions != check->vm.limit)
+        return refuse(place, STATUS_FRAGMENT_ENDLESS, FRAGMENT_SECTIONS, FRAGMENT_NONE,
+                      "executes less than the header states");
+    const char *fault = vm_order_end(&check->order);
+    return fault ? refuse(place, STATUS_FRAGMENT_ORDER, FRAGMENT_TRANSFERS, check->order.lowest, fault)
+                 : STATUS_OK;
+}
+
+static int check_slices(struct vm_check *check, int32_t *budget, struct fragment_place *place)
+{
+    const struct fragment *f = check->vm.fragment;
+    for (; check->slices<f->n_slices && * budget> 0; check->slices++) {
+        const char *fault = slice_fault(f, check->slices);
+        if (fault)
+            return refuse(place, STATUS_FRAGMENT_BOUNDS, FRAGMENT_SLICES, check->slices, fault);
+        *budget -= 1 + (f->slices[check->slices].c1 - f->slices[check->slices].c0) / 64;
+    }
+    return STATUS_OK;
+}
+
+int vm_check_start(struct vm_check *check, const struct fragment *fragment, uint32_t arena_bytes,
+                   struct fragment_place *place)
+{
+    vm_start(&check->vm, fragment, (struct vm_memory){0}, (struct vm_io){0});
+    vm_order_start(&check->order, fragment);
+    check->slices = 0;
+    return check_records(fragment, arena_bytes, place);
+}
+
+/* Not inlined: its frame and that of vm_check_bounds would make one of more than a board's functions may. */
+__attribute__((noinline)) int vm_check_step(struct vm_check *check, int32_t budget,
+                                            struct fragment_place *place)
+{
+    struct vm *vm = &check->vm;
+    struct vm_act act;
+    int status = check_slices(check, &budget, place);
+    while (status == STATUS_OK && budget > 0) {
+        uint32_t steps = vm->steps;
+        status = vm_fetch(vm, &act, budget);
+        budget -= (int32_t)(vm->steps - steps) + 1;
+        if (status == VM_DONE)
+            return check_end(check, place);
+        if (status < 0)
+            return refuse(place, status, FRAGMENT_CODE, vm->pc, "loops for too long");
+        if (status == VM_FETCHED)
+            status = check_act(check, &act, &budget, place);
+        if (status == VM_RAN && budget > 0)
+            status = STATUS_OK;
+    }
+    return status < 0 ? status : VM_RAN;
 }
 
 int vm_check_bounds(const struct fragment *fragment, uint32_t arena_bytes, struct fragment_place *place)
 {
-    struct vm vm;
-    struct vm_order order;
-    struct vm_act act;
-    int status = check_records(fragment, arena_bytes, place);
+    struct vm_check check;
+    int status = vm_check_start(&check, fragment, arena_bytes, place);
     if (status != STATUS_OK)
         return status;
-    vm_start(&vm, fragment, (struct vm_memory){0}, (struct vm_io){0});
-    vm_order_start(&order, fragment);
-    while ((status = vm_fetch(&vm, &act, INT32_MAX)) == VM_FETCHED) {
-        status = check_act(&vm, &order, &act, place);
-        if (status != STATUS_OK)
-            return status;
-        vm_advance(&vm);
-    }
-    if (status < 0)
-        return refuse(place, status, FRAGMENT_CODE, vm.pc, "loops for too long");
-    if (vm.executions != vm.limit)
-        return refuse(place, STATUS_FRAGMENT_ENDLESS, FRAGMENT_SECTIONS, FRAGMENT_NONE,
-                      "executes less than the header states");
-    const char *fault = vm_order_end(&order);
-    return fault ? refuse(place, STATUS_FRAGMENT_ORDER, FRAGMENT_TRANSFERS, order.lowest, fault) : STATUS_OK;
+    do
+        status = vm_check_step(&check, INT32_MAX, place);
+    while (status == VM_RAN);
+    return status;
 }

@@ -100,22 +100,6 @@ void vm_advance(struct vm *vm);
 
 /* ---- order.c: the order of transfers and the rule of posting ---- */
 
-enum { VM_PEERS_MAX = 64 };
-/* One direction of a link: the transfer begun last (FRAGMENT_NONE: none) and its next row. Small: 64 peers
- * lie on a board's stack. */
-struct vm_lane {
-    uint16_t transfer, row;
-};
-struct vm_order {
-    const struct fragment *fragment;
-    struct {
-        uint16_t party;
-        struct vm_lane lane[2]; /* received, sent */
-    } peer[VM_PEERS_MAX];
-    int32_t peers;
-    uint32_t lowest; /* first transfer of the table that is not yet posted or queued whole */
-    uint32_t done;
-};
 void vm_order_start(struct vm_order *order, const struct fragment *fragment);
 /* A SEND, POST or RECV of `box`. */
 const char *vm_order_part(struct vm_order *order, const struct fragment_code *code, const struct vm_box *box);

@@ -99,10 +99,40 @@ uint16_t vm_layer(const struct vm *vm);
  * STATUS_FRAGMENT_ENDLESS beyond FRAGMENT_EXECUTIONS_MAX. */
 int vm_count(const struct fragment *fragment, uint32_t *executions);
 
+/* One direction of a link: the transfer begun last (FRAGMENT_NONE: none) and its next row. */
+struct vm_lane {
+    uint16_t transfer, row;
+};
+enum { VM_PEERS_MAX = 64 };
+/* The order of transfers as far as a check has come; private to shared/vm. */
+struct vm_order {
+    const struct fragment *fragment;
+    struct {
+        uint16_t party;
+        struct vm_lane lane[2]; /* received, sent */
+    } peer[VM_PEERS_MAX];
+    int32_t peers;
+    uint32_t lowest; /* first transfer of the table that is not yet posted or queued whole */
+    uint32_t done;
+};
+
+/* A bounds check on its way; private to shared/vm. */
+struct vm_check {
+    struct vm vm; /* `inside`: the present instruction has begun, and `row` is where to go on */
+    struct vm_order order;
+    uint16_t slices; /* done */
+};
+
 /* All views, ranges, counters, transfers in bounds over all iterations; loops end; executions as stated; the
  * rule of posting (ENCODING C3). `arena_bytes` is what the board has. Time is bounded by the executions
  * stated. */
 int vm_check_bounds(const struct fragment *fragment, uint32_t arena_bytes, struct fragment_place *place);
+/* The same in pieces, for a board that must look after its link meanwhile: start once (0 or a refusal; time
+ * grows with the records of the fragment), then step until it does not return VM_RAN: 0 passed, negative
+ * refused. One call does about `budget` units of work, each some hundred instructions. */
+int vm_check_start(struct vm_check *check, const struct fragment *fragment, uint32_t arena_bytes,
+                   struct fragment_place *place);
+int vm_check_step(struct vm_check *check, int32_t budget, struct fragment_place *place);
 
 /* The data check with a shadow of the arena; every read finds what was written last for that tensor and
  * place. `shadow` is vm_check_data_bytes(fragment) bytes, aligned to 16. Implies the bounds check has passed.

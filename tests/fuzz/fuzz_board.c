@@ -1,19 +1,33 @@
 /*
  * Bytes from a stranger to a board that holds one fragment: whatever comes, the board neither crashes nor
  * hangs nor writes outside its memory. The first byte of the input says in which pieces the rest arrives.
+ * Then the server vanishes: the board must close the link by itself, say why, once, and begin anew. Its flash
+ * is an emulated NOR flash.
  */
+#include "firmware/core/flash_store.h"
 #include "server/sim/virtual_board.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/nor_flash.h"
 #include "tests/support/tiny_fragment.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINK = 16384, POLLS = 4000 };
+enum { LINK = 16384, POLLS = 4000, LOG = 16384, FLASH = 5 * 4096, GONE_US = 25000000 };
 
 static struct tiny_fragment held, offered;
 static uint64_t now_us;
+static struct nor_flash nor;
+static struct flash_store flash;
+static unsigned reasons; /* that the board gave for closing the link */
+
+static void see_log(void *context, uint8_t level, const char *text)
+{
+    (void)context;
+    (void)level;
+    reasons += strncmp(text, "the link is closed: ", 20) == 0;
+}
 
 static uint64_t fake_now(void *context)
 {
@@ -39,18 +53,32 @@ static void make_fragments(void)
     tiny_fragment_make(&offered);
 }
 
+static void store_held(const struct board_store *store)
+{
+    uint32_t valid;
+    assert(store->begin(store->context, held.hash, held.size, &valid) == 0 && valid == 0);
+    assert(store->write(store->context, 0, held.bytes, held.size) == 0);
+    assert(store->commit(store->context) == 0);
+}
+
 static struct virtual_board *open_board(void)
 {
+    static const struct flash_store_place place = {0, LOG, LOG, FLASH};
+    nor_flash_new(&nor, LOG + FLASH, 4096, 0);
+    assert(flash_store_open(&flash, &nor.flash, &place) == 0);
+    struct board_store store = flash_store_functions(&flash);
     struct virtual_config config = {.name = "fuzz",
                                     .arena_bytes = 32768,
                                     .resident_bytes = 256,
-                                    .flash_bytes = 20000,
                                     .link_bytes = LINK,
                                     .clock_hz = 600000000,
-                                    .clock = {NULL, fake_now}};
+                                    .clock = {NULL, fake_now},
+                                    .hooks = {.log = see_log},
+                                    .store = &store};
+    store_held(&store);
+    reasons = 0;
     struct virtual_board *board = virtual_board_new(&config);
     assert(board != NULL);
-    assert(virtual_board_store(board, held.bytes, held.size, held.hash) == 0);
     return board;
 }
 
@@ -70,6 +98,18 @@ static bool poll_until_idle(struct virtual_board *board)
     return true;
 }
 
+/* A new link works, whatever was on the former. */
+static void begin_anew(struct virtual_board *board)
+{
+    struct wire_header header;
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    bool busy;
+    virtual_board_cut(board);
+    virtual_board_reconnect(board);
+    assert(virtual_board_poll(board, &busy) == 0);
+    assert(virtual_board_receive(board, &header, payload) > 0 && header.type == WIRE_HELLO);
+}
+
 void fuzz_one(const uint8_t *bytes, size_t size)
 {
     if (size == 0)
@@ -78,16 +118,22 @@ void fuzz_one(const uint8_t *bytes, size_t size)
     now_us = 1000;
     struct virtual_board *board = open_board();
     uint32_t piece = bytes[0] == 0 ? LINK : (uint32_t)bytes[0] * 17;
-    for (size_t at = 1; at < size;) {
-        uint32_t n = size - at < piece ? (uint32_t)(size - at) : piece;
-        n = virtual_board_send_raw(board, bytes + at, n);
-        at += n;
-        if (!poll_until_idle(board) ||
-            n == 0) /* closed, or a frame that waits for ever: a deadline's business */
-            break;
+    bool open = true;
+    for (size_t at = 1, n = 1; open && n > 0 && at < size; at += n) {
+        n = size - at < piece ? size - at : piece;
+        n = virtual_board_send_raw(board, bytes + at, (uint32_t)n); /* 0: it does not read on */
+        open = poll_until_idle(board);
     }
+    for (int i = 0; open; i++) {
+        assert(i < 3);
+        now_us += GONE_US;
+        open = poll_until_idle(board);
+    }
+    assert(reasons == 1);
+    begin_anew(board);
     assert(virtual_board_guards_intact(board));
     virtual_board_free(board);
+    nor_flash_free(&nor);
 }
 
 /* ---- seeds: whole conversations ---- */

@@ -11,6 +11,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -29,7 +30,7 @@ static struct wire_header header;
 static uint8_t payload[WIRE_PAYLOAD_MAX];
 static int last_status;
 static uint32_t welcomes, identified;
-static char configured[64];
+static char configured[64], logged[512];
 
 static void see_welcome(void *context, const struct wire_welcome *welcome)
 {
@@ -48,6 +49,13 @@ static int see_configure(void *context, const char *name)
     (void)context;
     strncpy(configured, name, sizeof configured - 1);
     return 0;
+}
+
+static void see_log(void *context, uint8_t level, const char *text)
+{
+    (void)context;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
 }
 
 static int make_request(void *context, struct wire_enrol *enrol)
@@ -101,7 +109,8 @@ static void open_board(uint32_t arena, uint32_t resident, uint32_t flash, uint32
                                     .hooks = {.welcome = see_welcome,
                                               .identify = see_identify,
                                               .configure = see_configure,
-                                              .renew = make_request}};
+                                              .renew = make_request,
+                                              .log = see_log}};
     fake_us = 1000;
     fake_step_us = 0;
     board = virtual_board_new(&config);
@@ -426,20 +435,69 @@ static void transfer_by_rows_takes_frames_that_span_rows(void **state)
     close_with_tiny();
 }
 
+/* Opens a board whose first run waits for its sends: nobody takes them. */
+static void open_with_stuck_send(void)
+{
+    tiny = tiny_of(100, 10, 10);
+    open_board(20000, 512, 1000000, 8192);
+    assert_int_equal(virtual_board_store(board, tiny.bytes, tiny.size, tiny.hash), 0);
+    send_run(1, tiny.hash);
+    send_run(2, tiny.hash);
+    for (uint32_t at = 0; at < 10000; at += 2500) {
+        send_data(1, at, 2500, at == 7500, 20);
+        settle();
+    }
+    assert_int_equal(last_status, 0);
+}
+
 static void frame_that_is_not_posted_stays_in_the_link(void **state)
+{
+    (void)state;
+    open_with_stuck_send();
+    assert_true(board_wants_read(virtual_board_core(board)));
+    send_data(2, 0, 2500, false, 2); /* of the run that waits */
+    settle();
+    assert_false(board_wants_read(virtual_board_core(board)));
+    assert_int_equal(last_status, 0);
+    for (int type = 0, frames = 0; type != WIRE_DONE; frames++) { /* now they are taken */
+        type = next_frame();
+        assert_true(frames < 10);
+        settle();
+    }
+    assert_true(board_wants_read(virtual_board_core(board)));
+    assert_int_equal(last_status, 0);
+    close_with_tiny();
+}
+
+static void server_that_takes_nothing_for_20_seconds_is_dropped(void **state)
+{
+    (void)state;
+    open_with_stuck_send();
+    fake_us += 19000000;
+    SEND(WIRE_DO, do, .what = 77); /* it is not silent */
+    settle();
+    assert_int_equal(last_status, 0);
+    fake_us += 2000000;
+    settle();
+    assert_int_equal(last_status, STATUS_OFFLINE);
+    assert_string_equal(logged,
+                        "the link is closed: the peer is out of reach: nothing could be sent for 20 s");
+    close_with_tiny();
+}
+
+/* What the present run waits for stands behind it: it would never come. */
+static void data_of_the_next_run_before_that_of_the_present_one_ends_the_link(void **state)
 {
     (void)state;
     open_with_tiny(1, 1, 4);
     send_run(1, tiny.hash);
     send_run(2, tiny.hash);
+    send_data(2, 0, 4, true, 2);
     settle();
-    assert_true(board_wants_read(virtual_board_core(board)));
-    send_data(2, 0, 4, true, 2); /* of the run that waits */
-    settle();
-    assert_false(board_wants_read(virtual_board_core(board)));
-    fake_us += 60000000; /* nothing is read meanwhile: silence says nothing */
-    settle();
-    assert_int_equal(last_status, 0);
+    assert_int_equal(last_status, STATUS_WIRE_ORDER);
+    assert_string_equal(logged,
+                        "the link is closed: a frame out of order: DATA before that of the run ahead of it: "
+                        "DATA (type 3), inference 2, transfer 0, offset 0, 4 bytes");
     close_with_tiny();
 }
 
@@ -976,6 +1034,8 @@ int main(void)
         cmocka_unit_test(second_run_waits_and_its_data_is_not_read_before),
         cmocka_unit_test(transfer_by_rows_takes_frames_that_span_rows),
         cmocka_unit_test(frame_that_is_not_posted_stays_in_the_link),
+        cmocka_unit_test(server_that_takes_nothing_for_20_seconds_is_dropped),
+        cmocka_unit_test(data_of_the_next_run_before_that_of_the_present_one_ends_the_link),
         cmocka_unit_test(run_of_an_unknown_fragment_fails),
         cmocka_unit_test(run_of_a_damaged_fragment_fails_and_touches_nothing),
         cmocka_unit_test(abort_is_answered_once_and_late_data_dropped),

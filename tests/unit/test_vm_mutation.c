@@ -129,6 +129,24 @@ static int run(struct subject *s, const struct fragment *fragment)
     return status;
 }
 
+/* The check in pieces of any size says the same as the check in one go. */
+static void check_in_pieces(const struct fragment *fragment, uint32_t arena_bytes, int32_t budget, int whole,
+                            const struct fragment_place *at)
+{
+    struct vm_check check;
+    struct fragment_place place = {0};
+    int status = vm_check_start(&check, fragment, arena_bytes, &place);
+    if (status == STATUS_OK)
+        while ((status = vm_check_step(&check, budget, &place)) == VM_RAN)
+            ;
+    assert_int_equal(status, whole);
+    if (whole == STATUS_OK)
+        return;
+    assert_int_equal(place.section, at->section);
+    assert_int_equal(place.record, at->record);
+    assert_ptr_equal(place.reason, at->reason);
+}
+
 static void try_mutant(struct subject *s, const char *what, size_t record, size_t field)
 {
     struct fragment fragment;
@@ -140,6 +158,7 @@ static void try_mutant(struct subject *s, const char *what, size_t record, size_
         return;
     }
     int checked = vm_check_bounds(&fragment, s->arena_bytes, &place);
+    check_in_pieces(&fragment, s->arena_bytes, 1 + (int32_t)(s->mutants % 37), checked, &place);
     if (fragment.header->arena_bytes > s->arena_bytes)
         return;
     int status = run(s, &fragment);
