@@ -40,6 +40,8 @@ struct net_op {
     bool table;
     int32_t *need0[GRAPH_OP_INPUTS_MAX],
         *need1[GRAPH_OP_INPUTS_MAX]; /* rows: of output row r, input rows [need0, need1) */
+    int32_t *corners[GRAPH_OP_INPUTS_MAX], n_corners[GRAPH_OP_INPUTS_MAX]; /* rows between which need1 rises evenly
+                                                                        and is above need0 */
 };
 
 /* Tensors are numbered as in the graph, operators in the order of the graph without those of the coordinator.

@@ -90,12 +90,12 @@ static void note(void *context, const struct lower_act *act)
 static int64_t distance_of(const struct track *in, const struct track *out, bool over)
 {
     int64_t most = 0;
-    int32_t y = in->rows;
+    int32_t y = 0; /* rows are written in their order, so it never falls */
     const int64_t *last = in->read;
     for (int32_t r = 0; r < out->rows; r++) {
         if (out->written[r] < 0)
             continue;
-        for (y = 0; y < in->rows; y++) {
+        for (; y < in->rows; y++) {
             bool same = over && y == r && in->by_element[y] && in->to == out->tensor;
             if (last[y] > out->written[r] || (last[y] == out->written[r] && !same))
                 break;

@@ -53,6 +53,27 @@ static void add_op(struct net *net, int32_t index)
     net->tensors[op->output].producer = net->n_ops++;
 }
 
+static bool is_corner(const struct net_op *op, int32_t i, int32_t r, int32_t h)
+{
+    const int32_t *need0 = op->need0[i], *need1 = op->need1[i];
+    if (need1[r] <= need0[r])
+        return false;
+    return r == 0 || r == h - 1 || need1[r - 1] <= need0[r - 1] || need1[r + 1] <= need0[r + 1] ||
+           need1[r + 1] - need1[r] != need1[r] - need1[r - 1];
+}
+
+static bool add_corners(struct net *net, struct net_op *op, int32_t i, int32_t h)
+{
+    int32_t n = 0;
+    for (int32_t r = 0; r < h; r++)
+        n += is_corner(op, i, r, h);
+    op->corners[i] = arena_alloc(net->arena, (size_t)n + 1, sizeof *op->corners[i]);
+    for (int32_t r = 0; r < h && op->corners[i]; r++)
+        if (is_corner(op, i, r, h))
+            op->corners[i][op->n_corners[i]++] = r;
+    return op->corners[i] != NULL;
+}
+
 /* Rows of each input that a row of the output needs. */
 static bool add_needs(struct net *net, struct net_op *op)
 {
@@ -71,6 +92,8 @@ static bool add_needs(struct net *net, struct net_op *op)
             op->need0[i][r] = need.h0;
             op->need1[i][r] = need.h1;
         }
+        if (!add_corners(net, op, i, out.h))
+            return false;
     }
     return true;
 }

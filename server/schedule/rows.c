@@ -153,11 +153,11 @@ static void set_phases(struct segment *s)
         out->phase = 0;
         for (int32_t i = 0; i < op->n_in; i++) {
             const struct value *in = value_of(s, op->in[i]);
-            for (int32_t r = 0; in && r < net->tensors[op->out].shape.h && !op->row_sums; r++)
-                if (op->need1[i][r] > op->need0[i][r]) {
-                    int64_t earliest = made_at(in, op->need1[i][r] - 1) - out->per * r;
-                    out->phase = earliest > out->phase ? earliest : out->phase;
-                }
+            for (int32_t c = 0; in && c < op->n_corners[i] && !op->row_sums; c++) {
+                int32_t r = op->corners[i][c];
+                int64_t earliest = made_at(in, op->need1[i][r] - 1) - out->per * r;
+                out->phase = earliest > out->phase ? earliest : out->phase;
+            }
         }
     }
     for (int32_t v = s->n_values - 1; v >= 0; v--) {
@@ -167,11 +167,11 @@ static void set_phases(struct segment *s)
             const struct net_op *op = &net->ops[s->ops[k]];
             const struct value *out = value_of(s, op->out);
             for (int32_t i = 0; i < op->n_in; i++)
-                for (int32_t r = 0; op->in[i] == in->tensor && r < net->tensors[op->out].shape.h; r++)
-                    if (!op->row_sums && op->need1[i][r] > op->need0[i][r]) {
-                        int64_t phase = made_at(out, r) - in->per * (op->need1[i][r] - 1);
-                        latest = phase < latest ? phase : latest;
-                    }
+                for (int32_t c = 0; op->in[i] == in->tensor && c < op->n_corners[i] && !op->row_sums; c++) {
+                    int32_t r = op->corners[i][c];
+                    int64_t phase = made_at(out, r) - in->per * (op->need1[i][r] - 1);
+                    latest = phase < latest ? phase : latest;
+                }
         }
         in->phase = latest < INT64_MAX ? latest : in->phase;
     }
@@ -194,9 +194,10 @@ static void last_reads(struct segment *s, int32_t tensor, int64_t *last)
             if (op->row_sums && !self)
                 for (int32_t y = 0; y < h; y++) /* a pool over a tensor that is there: a row a tick */
                     last[y] = out->phase + y > last[y] ? out->phase + y : last[y];
+            /* Rows behind the first that r needs follow below: what is read never moves back. */
             for (int32_t r = 0; r < net->tensors[op->out].shape.h && !op->row_sums; r++)
-                for (int32_t y = op->need0[i][r]; y < op->need1[i][r]; y++)
-                    last[y] = made_at(out, r) > last[y] ? made_at(out, r) : last[y];
+                if (op->need1[i][r] > op->need0[i][r] && made_at(out, r) > last[op->need0[i][r]])
+                    last[op->need0[i][r]] = made_at(out, r);
         }
     }
     for (int32_t y = 1; y < h; y++)
@@ -321,12 +322,16 @@ static int64_t overlap_peak(struct segment *s, struct dying *dying, int32_t n_dy
     for (int32_t d = 0; d < n_dying; d++)
         held += dying[d].row_bytes * dying[d].h;
     peak = held;
+    int32_t kept[VALUES_MAX], n_kept = 0;
+    for (int32_t v = 0; v < s->n_values; v++)
+        if (s->values[v].kept && !s->values[v].sums)
+            kept[n_kept++] = v;
     for (;;) {
         struct value *next = NULL;
-        for (int32_t v = 0; v < s->n_values; v++) {
-            struct value *value = &s->values[v];
-            if (value->kept && !value->sums && made[v] < net->tensors[value->tensor].shape.h &&
-                (!next || made_at(value, made[v]) < made_at(next, made[next - s->values])))
+        for (int32_t i = 0; i < n_kept; i++) {
+            struct value *value = &s->values[kept[i]];
+            if (made[kept[i]] < net->tensors[value->tensor].shape.h &&
+                (!next || made_at(value, made[kept[i]]) < made_at(next, made[next - s->values])))
                 next = value;
         }
         if (!next)
