@@ -72,7 +72,7 @@ static void print_table(json_t *schedule)
         printf("  %-7s %10lld  %s\n", json_string_value(json_object_get(item, "role")), number(item, "bytes"),
                json_string_value(json_object_get(item, "name")));
     if (!json_is_true(json_object_get(schedule, "exhaustive")))
-        (void)printf("the graph is too wide to try every order of its operators\n");
+        (void)printf("the graph is too large to try everything\n");
     const char *reason = json_string_value(json_object_get(schedule, "why_not_executable"));
     if (reason)
         (void)printf("not executable: %s\n", reason);

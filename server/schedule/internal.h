@@ -40,8 +40,8 @@ struct net_op {
     bool table;
     int32_t *need0[GRAPH_OP_INPUTS_MAX],
         *need1[GRAPH_OP_INPUTS_MAX]; /* rows: of output row r, input rows [need0, need1) */
-    int32_t *corners[GRAPH_OP_INPUTS_MAX], n_corners[GRAPH_OP_INPUTS_MAX]; /* rows between which need1 rises evenly
-                                                                        and is above need0 */
+    int32_t *corners[GRAPH_OP_INPUTS_MAX], n_corners[GRAPH_OP_INPUTS_MAX]; /* rows between which need1 rises
+                                                                        evenly and is above need0 */
 };
 
 /* Tensors are numbered as in the graph, operators in the order of the graph without those of the coordinator.
@@ -108,12 +108,19 @@ static inline int64_t move_peak(const struct move *move)
     return move->fixed_bytes + move->part_bytes;
 }
 
+/* What a search may still try, so that its time is bounded by what it does and not by a clock. */
+struct work {
+    int64_t loops;   /* orders of loops over channels */
+    int64_t rows;    /* rows of tensors of planned segments; below 0 fewer segments are planned */
+    int64_t patches; /* grids */
+};
+
 typedef void move_sink(void *context, const struct move *move);
 
 /* All loops over channels that may run next: sets of operators joined by partial tensors. Stops after `limit`
  * and then returns false. */
 bool loops_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-                int32_t limit, int64_t *work, move_sink *sink, void *context);
+                int32_t limit, struct work *work, move_sink *sink, void *context);
 /* One operator, whole. */
 void loops_full(const struct net *net, const done_word *done, const struct schedule_options *options,
                 int32_t op, struct move *move);
@@ -132,16 +139,16 @@ bool rows_move(const struct net *net, const done_word *done, const struct schedu
                const int32_t *ops, int32_t n, int32_t again, struct move *move);
 /* All segments of the first operators that remain. */
 void rows_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-               move_sink *sink, void *context);
+               struct work *work, move_sink *sink, void *context);
 /* For each global sum that remains: what it needs, run only for it, and once more later. */
 void rows_each_again(const struct net *net, const done_word *done, const struct schedule_options *options,
-                     move_sink *sink, void *context);
+                     struct work *work, move_sink *sink, void *context);
 
 /* ---- patches.c ---- */
 
 /* Segments of the first operators that remain, patch by patch, of at most `bound` bytes and `budget` extra
  * MACs. */
 void patches_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-                  int64_t bound, int64_t budget, move_sink *sink, void *context);
+                  int64_t bound, int64_t budget, struct work *work, move_sink *sink, void *context);
 
 #endif

@@ -23,7 +23,7 @@ struct loops {
     move_sink *sink;
     void *context;
     int32_t left;
-    int64_t *work;
+    struct work *work;
     bool all;
     uint64_t *seen;
 };
@@ -33,7 +33,11 @@ struct body {
     int32_t ops[NET_LOOP_OPS_MAX];
     int32_t n;
     enum form form[NET_LOOP_OPS_MAX];
-    bool kept[NET_LOOP_OPS_MAX]; /* the output is needed after the loop */
+    int8_t from[NET_LOOP_OPS_MAX]
+               [GRAPH_OP_INPUTS_MAX];                  /* place of the operator that makes the input, or -1 */
+    int8_t readers[NET_LOOP_OPS_MAX];                  /* of the output, in the loop */
+    bool kept[NET_LOOP_OPS_MAX];                       /* the output is needed after the loop */
+    bool hosts[NET_LOOP_OPS_MAX][GRAPH_OP_INPUTS_MAX]; /* the input is whole and may be overwritten */
     int32_t iterations;
     int64_t base; /* context without what the order decides */
 };
@@ -61,12 +65,16 @@ static bool set_forms(const struct loops *loops, struct body *body)
 {
     const struct net *net = loops->net;
     body->iterations = 0;
+    memset(body->readers, 0, sizeof body->readers);
     for (int32_t k = 0; k < body->n; k++) {
         const struct net_op *op = &net->ops[body->ops[k]];
         bool sum = false;
         for (int32_t i = 0; i < op->n_in; i++) {
             const struct net_tensor *in = &net->tensors[op->in[i]];
             int32_t from = in->producer < 0 ? -1 : position(body, in->producer);
+            body->from[k][i] = (int8_t)from;
+            if (from >= 0)
+                body->readers[from]++;
             if (from >= 0 && (from >= k || body->form[from] != FORM_PART))
                 return false; /* an accumulated output is whole only after the loop */
             if (op->class == OP_CLASS_AGGREGATING)
@@ -107,25 +115,6 @@ static void set_base(const struct loops *loops, struct body *body)
     }
 }
 
-/* While an order is walked: bytes of each partial tensor, and the whole tensor in whose memory it lies. */
-struct walk {
-    int64_t part[NET_LOOP_OPS_MAX];
-    int32_t host[NET_LOOP_OPS_MAX];
-    int64_t live, most, saved;
-};
-
-static bool last_reader(const struct body *body, const struct net *net, const int32_t *order, int32_t at,
-                        int32_t tensor)
-{
-    for (int32_t i = at + 1; i < body->n; i++) {
-        const struct net_op *op = &net->ops[body->ops[order[i]]];
-        for (int32_t j = 0; j < op->n_in; j++)
-            if (op->in[j] == tensor)
-                return false;
-    }
-    return true;
-}
-
 /* Nobody in the loop reads it other than a channel at a time, and nobody needs it afterwards. */
 static bool may_overwrite_whole(const struct loops *loops, const struct body *body, int32_t tensor)
 {
@@ -139,6 +128,37 @@ static bool may_overwrite_whole(const struct loops *loops, const struct body *bo
     return net_dies(net, loops->after, tensor);
 }
 
+static void set_hosts(const struct loops *loops, struct body *body)
+{
+    for (int32_t k = 0; k < body->n; k++) {
+        const struct net_op *op = &loops->net->ops[body->ops[k]];
+        for (int32_t i = 0; i < op->n_in; i++)
+            body->hosts[k][i] = op->inplace && body->from[k][i] < 0 && op->sliced[i] &&
+                                may_overwrite_whole(loops, body, op->in[i]);
+    }
+}
+
+/* While an order is walked: bytes of each partial tensor, and the whole tensor in whose memory it lies. */
+struct walk {
+    int64_t part[NET_LOOP_OPS_MAX];
+    int32_t host[NET_LOOP_OPS_MAX];
+    int8_t left[NET_LOOP_OPS_MAX]; /* readers of the operator's output that are still to come */
+    int64_t live, most, saved;
+};
+
+/* Nobody after `at` reads the whole tensor. */
+static bool last_reader(const struct body *body, const struct net *net, const int32_t *order, int32_t at,
+                        int32_t tensor)
+{
+    for (int32_t i = at + 1; i < body->n; i++) {
+        const struct net_op *op = &net->ops[body->ops[order[i]]];
+        for (int32_t j = 0; j < op->n_in; j++)
+            if (op->in[j] == tensor)
+                return false;
+    }
+    return true;
+}
+
 /* Where operator k's output goes when it may overwrite an input: *host is a whole tensor or -1, *input the
  * place in the body of the partial tensor that it replaces, or -1. False: nowhere. */
 static bool find_place(const struct loops *loops, const struct body *body, const struct walk *walk,
@@ -150,12 +170,12 @@ static bool find_place(const struct loops *loops, const struct body *body, const
     bool found = false;
     *host = *input = -1;
     for (int32_t i = 0; i < op->n_in && op->inplace && *host < 0; i++) {
-        const struct net_tensor *in = &net->tensors[op->in[i]];
-        int32_t from = in->producer < 0 ? -1 : position(body, in->producer);
-        if (!op->sliced[i] || in->bytes != net->tensors[op->out].bytes ||
-            !last_reader(body, net, order, at, op->in[i]))
+        int32_t from = body->from[k][i];
+        if (!op->sliced[i] || net->tensors[op->in[i]].bytes != net->tensors[op->out].bytes)
             continue;
-        if (from < 0 && may_overwrite_whole(loops, body, op->in[i])) {
+        if (from >= 0 ? walk->left[from] > 1 : !last_reader(body, net, order, at, op->in[i]))
+            continue;
+        if (from < 0 && body->hosts[k][i]) {
             *host = op->in[i];
             *input = -1;
             found = true;
@@ -193,14 +213,13 @@ static void walk_op(const struct loops *loops, const struct body *body, struct w
     walk->live += walk->part[k];
     walk->most = walk->live > walk->most ? walk->live : walk->most;
     for (int32_t i = 0; i < op->n_in; i++) {
-        int32_t producer = net->tensors[op->in[i]].producer,
-                from = producer < 0 ? -1 : position(body, producer);
-        if (from >= 0 && last_reader(body, net, order, at, op->in[i])) {
+        int32_t from = body->from[k][i];
+        if (from >= 0 && --walk->left[from] == 0) {
             walk->live -= walk->part[from];
             walk->part[from] = 0;
         }
     }
-    if (last_reader(body, net, order, at, op->out)) { /* nobody in the loop reads it */
+    if (body->readers[k] == 0) { /* nobody in the loop reads it */
         walk->live -= walk->part[k];
         walk->part[k] = 0;
     }
@@ -218,7 +237,9 @@ struct orders {
 static void take_order(struct orders *orders)
 {
     const struct body *body = orders->body;
-    struct walk walk = {.live = 0};
+    struct walk walk;
+    walk.live = walk.most = walk.saved = 0;
+    memcpy(walk.left, body->readers, sizeof walk.left);
     for (int32_t at = 0; at < body->n; at++)
         walk_op(orders->loops, body, &walk, orders->order, at);
     int64_t fixed = body->base - walk.saved;
@@ -236,7 +257,6 @@ static void take_order(struct orders *orders)
 static void each_order(struct orders *orders, int32_t at)
 {
     const struct body *body = orders->body;
-    const struct net *net = orders->loops->net;
     if (at == body->n) {
         take_order(orders);
         return;
@@ -244,13 +264,10 @@ static void each_order(struct orders *orders, int32_t at)
     for (int32_t k = 0; k < body->n && orders->left > 0; k++) {
         if (orders->placed[k])
             continue;
-        const struct net_op *op = &net->ops[body->ops[k]];
+        const struct net_op *op = &orders->loops->net->ops[body->ops[k]];
         bool ready = true;
-        for (int32_t i = 0; i < op->n_in && ready; i++) {
-            int32_t producer = net->tensors[op->in[i]].producer,
-                    from = producer < 0 ? -1 : position(body, producer);
-            ready = from < 0 || orders->placed[from];
-        }
+        for (int32_t i = 0; i < op->n_in && ready; i++)
+            ready = body->from[k][i] < 0 || orders->placed[body->from[k][i]];
         if (!ready)
             continue;
         orders->placed[k] = true;
@@ -265,9 +282,10 @@ static void offer(struct loops *loops, struct body *body)
     if (body->n < 2 || !set_forms(loops, body))
         return;
     set_base(loops, body);
+    set_hosts(loops, body);
     struct orders orders = {.loops = loops, .body = body, .fixed = -1, .left = ORDERS_MAX};
     each_order(&orders, 0);
-    *loops->work -= ORDERS_MAX - orders.left;
+    loops->work->loops -= ORDERS_MAX - orders.left;
     struct move move = {.mode = SCHEDULE_CHANNELS,
                         .n_ops = body->n,
                         .fixed_bytes = orders.fixed,
@@ -336,7 +354,7 @@ static void grow_by_readers(struct loops *loops, const struct body *body, int32_
         if (done_has(loops->done, it->readers[r]) || position(body, it->readers[r]) >= 0 ||
             !close_over(loops, &larger, it->readers[r]) || !new_set(loops, &larger))
             continue;
-        if (--loops->left <= 0 || *loops->work <= 0) {
+        if (--loops->left <= 0 || loops->work->loops <= 0) {
             loops->all = false;
             return;
         }
@@ -362,7 +380,7 @@ static void grow(struct loops *loops, const struct body *body)
 }
 
 bool loops_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-                int32_t limit, int64_t *work, move_sink *sink, void *context)
+                int32_t limit, struct work *work, move_sink *sink, void *context)
 {
     struct loops loops = {.net = net,
                           .done = done,

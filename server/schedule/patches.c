@@ -274,7 +274,7 @@ static bool closed(const struct patches *p)
 }
 
 void patches_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-                  int64_t bound, int64_t budget, move_sink *sink, void *context)
+                  int64_t bound, int64_t budget, struct work *work, move_sink *sink, void *context)
 {
     struct patches p = {.net = net, .done = done, .options = options, .bound = bound, .budget = budget};
     int64_t largest = 0;
@@ -297,7 +297,7 @@ void patches_each(const struct net *net, const done_word *done, const struct sch
             int32_t tile = (out.h + grids[g] - 1) / grids[g];
             int64_t held = held_bytes(&p, tile);
             for (int32_t c = 0; c < GRIDS && grids[c] <= out.w && held < bound; c++)
-                if (abs(c - g) <= 1)
+                if (abs(c - g) <= 1 && --work->patches > 0)
                     offer(&p, tile, (out.w + grids[c] - 1) / grids[c], held, sink, context);
         }
     }

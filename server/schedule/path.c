@@ -104,11 +104,11 @@ static bool run(struct sweep *sweep, const struct prices *prices)
     }
     for (int32_t i = 0; i < paths->n_states; i++) {
         const struct state *state = &paths->states[sweep->order[i]];
-        if (sweep->cost[sweep->order[i]] < 0 || !state->expanded)
-            continue;
-        for (int32_t e = 0; e < state->n_edges; e++)
-            relax(sweep, state->first_edge + e, prices);
-        sweep->left -= prices->macs_only ? 0 : state->n_edges;
+        for (int32_t part = 0; part < PARTS && sweep->cost[sweep->order[i]] >= 0; part++) {
+            for (int32_t e = 0; e < state->n_edges[part]; e++)
+                relax(sweep, state->first_edge[part] + e, prices);
+            sweep->left -= prices->macs_only ? 0 : state->n_edges[part];
+        }
     }
     return sweep->cost[paths->goal] >= 0;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICKS_MAX = 1 << 24, VALUES_MAX = ROW_PLAN_MAX - 1 };
+enum { ROWS_SPARSE = 200000000, TICKS_MAX = 1 << 24, VALUES_MAX = ROW_PLAN_MAX - 1 };
 
 /* A tensor that comes into being during the segment: an operator's output, or an input that arrives by rows.
  */
@@ -503,10 +503,19 @@ bool rows_move(const struct net *net, const done_word *done, const struct schedu
     return rows_plan(net, done, options, ops, n, again, move, NULL);
 }
 
+/* With little work left only some lengths, then only pairs. */
+static bool is_tried(int32_t n, const struct work *work)
+{
+    if (work->rows >= 0 || n <= 2)
+        return true;
+    return work->rows > -2 * (int64_t)ROWS_SPARSE && (n <= 4 || (n <= 8 && n % 2 == 0) || n % 8 == 0);
+}
+
 void rows_each(const struct net *net, const done_word *done, const struct schedule_options *options,
-               move_sink *sink, void *context)
+               struct work *work, move_sink *sink, void *context)
 {
     int32_t ops[NET_LOOP_OPS_MAX], n = 0;
+    int64_t rows = 0;
     done_word after[SCHEDULE_OPS_MAX / 64 + 1];
     memcpy(after, done, (size_t)done_words(net) * sizeof *after);
     for (int32_t o = 0; o < net->n_ops && n < NET_LOOP_OPS_MAX; o++) {
@@ -516,7 +525,11 @@ void rows_each(const struct net *net, const done_word *done, const struct schedu
             return;
         done_add(after, o);
         ops[n++] = o;
+        rows += net->tensors[net->ops[o].out].shape.h;
         struct move move;
+        if (!is_tried(n, work))
+            continue;
+        work->rows -= rows;
         if (rows_move(net, done, options, ops, n, 0, &move))
             sink(context, &move);
     }
@@ -542,7 +555,7 @@ static bool add_needed(const struct net *net, const done_word *done, int32_t op,
 }
 
 void rows_each_again(const struct net *net, const done_word *done, const struct schedule_options *options,
-                     move_sink *sink, void *context)
+                     struct work *work, move_sink *sink, void *context)
 {
     for (int32_t o = 0; o < net->n_ops; o++) {
         int32_t ops[NET_LOOP_OPS_MAX], n = 0;
@@ -553,6 +566,10 @@ void rows_each_again(const struct net *net, const done_word *done, const struct 
         if (!add_needed(net, done, net->tensors[op->in[0]].producer, ops, &n))
             continue;
         ops[n++] = o;
+        if (!is_tried(n, work))
+            continue;
+        for (int32_t k = 0; k < n; k++)
+            work->rows -= net->tensors[net->ops[ops[k]].out].shape.h;
         if (rows_move(net, done, options, ops, n, n - 1, &move))
             sink(context, &move);
     }

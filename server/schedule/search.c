@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES_MAX = 3000, LOOPS_MAX = 1000, LOOPS_WIDE = 60, WORK_MAX = 200000 };
+enum { STATES_MAX = 3000, LOOPS_MAX = 1000, LOOPS_WIDE = 60 };
+enum { LOOPS_WORK = 200000, ROWS_WORK = 200000000, PATCHES_WORK = 20000 };
 
 struct queued {
     int64_t peak;
@@ -33,10 +34,12 @@ struct search {
     uint32_t n_slots;
     struct queued *heap;
     int32_t n_heap, room_heap;
-    int64_t budget;                          /* extra MACs */
-    int64_t bound, work;                     /* work: orders of loops that may still be tried */
-    int32_t at;                              /* the state that is being expanded */
-    bool ordered, again, exhaustive, failed; /* again: moves with extra MACs too */
+    int64_t budget;                   /* extra MACs */
+    int64_t bound;                    /* moves above are not kept */
+    struct work work;                 /* what may still be tried */
+    int32_t at, goal;                 /* at: the state that is being expanded */
+    int32_t part;                     /* of the edges that are being added */
+    bool ordered, exhaustive, failed; /* ordered: few orders of a wide graph */
 };
 
 static done_word *bits_of(const struct search *search, int32_t state)
@@ -101,7 +104,7 @@ static int32_t find_state(struct search *search, const done_word *bits)
         }
         state = search->n_states++;
         memcpy(bits_of(search, state), bits, (size_t)search->words * sizeof *bits);
-        search->states[state] = (struct state){.peak = INT64_MAX, .first_edge = -1};
+        search->states[state] = (struct state){.peak = INT64_MAX};
         for (int32_t o = 0; o < search->net->n_ops; o++)
             search->states[state].done_ops += done_has(bits, o);
         search->slots[slot] = state;
@@ -171,7 +174,7 @@ static void take_move(void *context, const struct move *move)
         return;
     }
     search->edges[search->n_edges++] = (struct edge){search->at, to, *move};
-    search->states[search->at].n_edges++;
+    search->states[search->at].n_edges[search->part]++;
 }
 
 /* In a wide graph only moves with the first operator that remains, so that there are few states. */
@@ -187,16 +190,9 @@ static void take_ordered(void *context, const struct move *move)
             take_move(context, move);
 }
 
-static void expand(struct search *search, int32_t state)
+static void expand_plain(struct search *search, const done_word *done)
 {
-    if (search->states[state].expanded)
-        return;
     const struct net *net = search->net;
-    done_word done[SCHEDULE_OPS_MAX / 64 + 1];
-    memcpy(done, bits_of(search, state), (size_t)search->words * sizeof *done);
-    search->at = state;
-    search->states[state].expanded = true;
-    search->states[state].first_edge = search->n_edges;
     for (int32_t op = 0; op < net->n_ops; op++)
         if (net_ready(net, done, op)) {
             struct move move;
@@ -209,35 +205,48 @@ static void expand(struct search *search, int32_t state)
         search->exhaustive &= loops_each(net, done, search->options, search->ordered ? LOOPS_WIDE : LOOPS_MAX,
                                          &search->work, search->ordered ? take_ordered : take_move, search);
     if (search->options->axes >= SCHEDULE_AXES_ROWS)
-        rows_each(net, done, search->options, take_move, search);
-    if (search->options->axes >= SCHEDULE_AXES_ROWS && search->again)
-        rows_each_again(net, done, search->options, take_move, search);
-    if (search->options->axes == SCHEDULE_AXES_ALL && search->again && !search->options->streamed)
-        patches_each(net, done, search->options, search->bound, search->budget, take_move, search);
+        rows_each(net, done, search->options, &search->work, take_move, search);
 }
 
+static void expand_again(struct search *search, const done_word *done)
+{
+    rows_each_again(search->net, done, search->options, &search->work, take_move, search);
+    if (search->options->axes == SCHEDULE_AXES_ALL && !search->options->streamed)
+        patches_each(search->net, done, search->options, search->bound, search->budget, &search->work,
+                     take_move, search);
+}
+
+static void expand(struct search *search, int32_t state, int32_t part)
+{
+    if (search->states[state].expanded[part])
+        return;
+    done_word done[SCHEDULE_OPS_MAX / 64 + 1];
+    memcpy(done, bits_of(search, state), (size_t)search->words * sizeof *done);
+    search->at = state;
+    search->part = part;
+    search->states[state].expanded[part] = true;
+    search->states[state].first_edge[part] = search->n_edges;
+    if (part == PLAIN)
+        expand_plain(search, done);
+    else
+        expand_again(search, done);
+}
+
+/* The least peak; NO_STATE: not found. */
 static int32_t cheapest(struct search *search)
 {
-    int32_t goal = NO_STATE;
-    done_word none[SCHEDULE_OPS_MAX / 64 + 1] = {0};
-    int32_t start = find_state(search, none);
-    if (start == NO_STATE)
-        return NO_STATE;
-    search->states[start].peak = net_live(search->net, none, search->options->streamed);
-    push(search, start);
-    while (search->n_heap > 0 && !search->failed && goal == NO_STATE &&
-           (search->exhaustive || search->ordered)) {
+    search->states[0].peak = net_live(search->net, bits_of(search, 0), search->options->streamed);
+    push(search, 0);
+    while (search->n_heap > 0 && !search->failed && (search->exhaustive || search->ordered)) {
         int32_t state = pop(search);
         if (search->states[state].settled)
             continue;
         search->states[state].settled = true;
-        if (search->states[state].done_ops == search->net->n_ops) {
-            goal = state;
-            break;
-        }
-        expand(search, state);
-        for (int32_t e = 0; e < search->states[state].n_edges; e++) {
-            const struct edge *edge = &search->edges[search->states[state].first_edge + e];
+        if (state == search->goal)
+            return state;
+        expand(search, state, PLAIN);
+        for (int32_t e = 0; e < search->states[state].n_edges[PLAIN]; e++) {
+            const struct edge *edge = &search->edges[search->states[state].first_edge[PLAIN] + e];
             int64_t peak = move_peak(&edge->move);
             peak = peak > search->states[state].peak ? peak : search->states[state].peak;
             if (peak < search->states[edge->to].peak) {
@@ -246,7 +255,7 @@ static int32_t cheapest(struct search *search)
             }
         }
     }
-    return goal;
+    return NO_STATE;
 }
 
 static int64_t budget_of(const struct net *net, const struct schedule_options *options)
@@ -257,23 +266,45 @@ static int64_t budget_of(const struct net *net, const struct schedule_options *o
     return (int64_t)(macs * options->extra_macs / 100);
 }
 
+/* What the operators take one after the other, whole: more than that is no use unless it is faster. */
+static int64_t in_order(const struct net *net, const struct schedule_options *options)
+{
+    done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0};
+    int64_t peak = net_live(net, done, options->streamed);
+    for (int32_t op = 0; op < net->n_ops; op++) {
+        struct move move;
+        loops_full(net, done, options, op, &move);
+        peak = move_peak(&move) > peak ? move_peak(&move) : peak;
+        done_add(done, op);
+    }
+    return peak;
+}
+
+/* State 0 is the start. */
 static bool search_init(struct search *search, const struct net *net, const struct schedule_options *options,
                         bool ordered)
 {
+    int64_t bound = in_order(net, options);
     *search = (struct search){.net = net,
                               .options = options,
                               .words = done_words(net),
                               .n_slots = 4 * (STATES_MAX + SCHEDULE_OPS_MAX),
-                              .bound = INT64_MAX,
-                              .work = WORK_MAX,
+                              .bound = bound > options->ram ? bound : options->ram,
+                              .work = {.loops = LOOPS_WORK, .rows = ROWS_WORK, .patches = PATCHES_WORK},
                               .ordered = ordered,
                               .exhaustive = true};
     search->bits =
-        malloc(((size_t)STATES_MAX + SCHEDULE_OPS_MAX + 1) * (size_t)search->words * sizeof *search->bits);
+        malloc(((size_t)STATES_MAX + SCHEDULE_OPS_MAX + 2) * (size_t)search->words * sizeof *search->bits);
     search->slots = malloc(search->n_slots * sizeof *search->slots);
-    if (search->slots)
-        memset(search->slots, 0xff, search->n_slots * sizeof *search->slots);
-    return search->bits && search->slots;
+    if (!search->bits || !search->slots)
+        return false;
+    memset(search->slots, 0xff, search->n_slots * sizeof *search->slots);
+    done_word all[SCHEDULE_OPS_MAX / 64 + 1] = {0}, none[SCHEDULE_OPS_MAX / 64 + 1] = {0};
+    for (int32_t o = 0; o < net->n_ops; o++)
+        done_add(all, o);
+    int32_t start = find_state(search, none);
+    search->goal = find_state(search, all);
+    return start == 0 && search->goal >= 0;
 }
 
 static void search_free(struct search *search)
@@ -285,11 +316,27 @@ static void search_free(struct search *search)
     free(search->heap);
 }
 
+static void follow(struct search *search, int32_t s, int32_t part)
+{
+    expand(search, s, part);
+    for (int32_t e = 0; e < search->states[s].n_edges[part]; e++) {
+        const struct edge *edge = &search->edges[search->states[s].first_edge[part] + e];
+        int64_t extra = search->states[s].peak + edge->move.extra_macs;
+        if (move_peak(&edge->move) > search->bound || extra > search->budget)
+            continue;
+        if (search->states[edge->to].peak == INT64_MAX)
+            push_key(search, edge->to, search->states[edge->to].done_ops);
+        if (extra < search->states[edge->to].peak)
+            search->states[edge->to].peak = extra;
+    }
+}
+
 /* All states that moves of at most `bound` bytes lead to within `budget` extra MACs, in the order of what is
  * done: moves lead to larger sets, so a state's extra MACs are known when its turn comes. */
 static void expand_all(struct search *search, int64_t bound, int64_t budget)
 {
     search->bound = bound;
+    search->budget = budget;
     search->n_heap = 0;
     for (int32_t s = 0; s < search->n_states; s++) {
         search->states[s].peak = s == 0 ? 0 : INT64_MAX; /* here: extra MACs */
@@ -298,138 +345,90 @@ static void expand_all(struct search *search, int64_t bound, int64_t budget)
     push_key(search, 0, 0);
     while (search->n_heap > 0 && !search->failed) {
         int32_t s = pop(search);
-        if (search->states[s].settled || search->states[s].done_ops == search->net->n_ops)
+        if (search->states[s].settled || s == search->goal)
             continue;
         search->states[s].settled = true;
-        expand(search, s);
-        for (int32_t e = 0; e < search->states[s].n_edges; e++) {
-            const struct edge *edge = &search->edges[search->states[s].first_edge + e];
-            int64_t extra = search->states[s].peak + edge->move.extra_macs;
-            if (move_peak(&edge->move) > bound || extra > budget)
-                continue;
-            if (search->states[edge->to].peak == INT64_MAX)
-                push_key(search, edge->to, search->states[edge->to].done_ops);
-            if (extra < search->states[edge->to].peak)
-                search->states[edge->to].peak = extra;
-        }
+        follow(search, s, PLAIN);
+        if (budget > 0)
+            follow(search, s, AGAIN);
     }
 }
 
-static struct paths paths_of(const struct search *search, int32_t goal, int64_t budget)
+/* The best that the states met allow: the least peak, or the fastest within options.ram, unless `result` is
+ * as good. */
+static void improve(struct search *search, struct search_result *result)
 {
-    return (struct paths){.net = search->net,
+    struct search_result better = {.moves = NULL};
+    struct paths paths = {.net = search->net,
                           .options = search->options,
                           .states = search->states,
                           .edges = search->edges,
                           .n_states = search->n_states,
                           .n_edges = search->n_edges,
-                          .goal = goal,
-                          .budget = budget};
-}
-
-/* All that moves of at most `bound` bytes lead to within `budget` extra MACs. The goal, or NO_STATE. */
-static int32_t expand_within(struct search *search, int64_t bound, int64_t budget)
-{
-    done_word all[SCHEDULE_OPS_MAX / 64 + 1] = {0}, none[SCHEDULE_OPS_MAX / 64 + 1] = {0};
-    for (int32_t o = 0; o < search->net->n_ops; o++)
-        done_add(all, o);
-    search->again = budget > 0;
-    search->budget = budget;
-    int32_t start = find_state(search, none), goal = find_state(search, all);
-    if (start == NO_STATE || goal == NO_STATE)
-        return NO_STATE;
-    expand_all(search, bound, budget);
-    return search->failed ? NO_STATE : goal;
-}
-
-/* A lower peak by computing something again; false: none. Otherwise `result` has the moves too. */
-static bool refine(struct search *search, int64_t budget, struct search_result *result)
-{
-    int32_t goal = expand_within(search, result->peak_bytes, budget);
-    if (goal == NO_STATE)
-        return false;
-    struct paths paths = paths_of(search, goal, budget);
-    int64_t least = paths_least(&paths, &search->failed);
-    if (least < 0 || !paths_fastest(&paths, least, least, result))
-        return false;
-    result->peak_bytes = least;
-    return true;
-}
-
-/* Up to `bound` bytes: a faster schedule, if there is one. */
-static void hurry(const struct net *net, const struct schedule_options *options, bool ordered, int64_t bound,
-                  int64_t budget, struct search_result *result)
-{
-    struct search search;
-    struct search_result faster = {.moves = NULL};
-    int32_t goal =
-        search_init(&search, net, options, ordered) ? expand_within(&search, bound, budget) : NO_STATE;
-    struct paths paths = paths_of(&search, goal, budget);
-    if (goal != NO_STATE && paths_fastest(&paths, result->peak_bytes, bound, &faster) &&
-        faster.seconds < result->seconds) {
-        free(result->moves);
-        result->moves = faster.moves;
-        result->n_moves = faster.n_moves;
-        result->limit_bytes = faster.limit_bytes;
-        result->seconds = faster.seconds;
-        faster.moves = NULL;
+                          .goal = search->goal,
+                          .budget = search->budget};
+    int64_t ram = search->options->ram, peak = paths_least(&paths, &search->failed);
+    if (peak < 0 || search->failed)
+        return;
+    int64_t limit = ram > peak ? ram : peak;
+    bool found = paths_fastest(&paths, peak, limit, &better);
+    int64_t before = result->limit_bytes > ram ? result->limit_bytes : ram;
+    if (found &&
+        (!result->moves || limit < before || (limit == before && better.seconds < result->seconds))) {
+        struct move *worse = result->moves;
+        result->moves = better.moves;
+        result->n_moves = better.n_moves;
+        result->limit_bytes = better.limit_bytes;
+        result->seconds = better.seconds;
+        better.moves = worse;
     }
-    free(faster.moves);
-    search_free(&search);
+    if (!result->peak_bytes || peak < result->peak_bytes)
+        result->peak_bytes = peak;
+    free(better.moves);
 }
 
-static bool least(const struct net *net, const struct schedule_options *options, bool ordered,
+/* The least peak without extra MACs; on true the search is the caller's to free. */
+static bool least(struct search *search, const struct net *net, const struct schedule_options *options,
                   struct search_result *result)
 {
-    struct search search;
-    bool good = search_init(&search, net, options, ordered);
-    int32_t goal = good ? cheapest(&search) : NO_STATE;
-    good = good && goal != NO_STATE && !search.failed;
-    result->out_of_memory = !good && (search.failed || search.exhaustive);
-    if (good) {
-        struct paths paths = paths_of(&search, goal, 0);
-        result->peak_bytes = search.states[goal].peak;
-        result->exhaustive = search.exhaustive && !ordered;
-        good = paths_fastest(&paths, result->peak_bytes, result->peak_bytes, result);
-        result->out_of_memory = !good;
-    }
-    search_free(&search);
-    return good;
-}
-
-static bool least_of_both(const struct net *net, const struct schedule_options *options,
-                          struct search_result *result, bool *ordered)
-{
     *result = (struct search_result){.moves = NULL};
-    *ordered = !least(net, options, false, result);
-    return !*ordered || (!result->out_of_memory && least(net, options, true, result));
+    for (int32_t ordered = 0; ordered < 2 && !result->out_of_memory; ordered++) {
+        bool good = search_init(search, net, options, ordered);
+        if (good && cheapest(search) != NO_STATE) {
+            result->exhaustive = search->exhaustive && !ordered && search->work.rows >= 0;
+            result->least_bytes = search->states[search->goal].peak;
+            return true;
+        }
+        result->out_of_memory = !good || search->failed || search->exhaustive;
+        search_free(search);
+    }
+    return false;
 }
 
 bool search_least(const struct net *net, const struct schedule_options *options, struct search_result *result)
 {
-    bool ordered;
-    return least_of_both(net, options, result, &ordered);
+    struct search search;
+    if (!least(&search, net, options, result))
+        return false;
+    improve(&search, result);
+    search_free(&search);
+    return result->moves != NULL;
 }
 
 bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result)
 {
     struct search search;
     int64_t budget = options->axes >= SCHEDULE_AXES_ROWS ? budget_of(net, options) : 0;
-    bool ordered;
-    if (!least_of_both(net, options, result, &ordered))
+    if (!least(&search, net, options, result))
         return false;
-    if (options->ram == 0 || options->ram >= result->peak_bytes)
-        hurry(net, options, ordered, options->ram ? options->ram : result->peak_bytes, 0, result);
-    if (budget > 0 && (options->ram == 0 || options->ram < result->peak_bytes)) {
-        struct search_result lower = *result;
-        if (search_init(&search, net, options, ordered) && refine(&search, budget, &lower)) {
-            free(result->moves);
-            *result = lower;
-        }
-        search_free(&search);
+    int64_t bound = options->ram > result->least_bytes ? options->ram : result->least_bytes;
+    expand_all(&search, bound, 0);
+    improve(&search, result);
+    if (budget > 0) {
+        expand_all(&search, bound, budget);
+        improve(&search, result);
     }
-    if (budget > 0)
-        hurry(net, options, ordered, options->ram > result->peak_bytes ? options->ram : result->peak_bytes,
-              budget, result);
-    return true;
+    result->out_of_memory = search.failed;
+    search_free(&search);
+    return result->moves != NULL;
 }

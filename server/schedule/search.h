@@ -8,6 +8,7 @@ struct search_result {
     struct move *moves; /* malloc'ed, the caller's */
     int32_t n_moves;
     int64_t peak_bytes;  /* the least that was found */
+    int64_t least_bytes; /* without extra MACs, when it was first found */
     int64_t limit_bytes; /* what the moves keep to: more than peak_bytes only if options.ram is */
     double seconds;
     bool exhaustive, out_of_memory;
@@ -23,10 +24,13 @@ bool search_least(const struct net *net, const struct schedule_options *options,
 
 enum { NO_STATE = -1 };
 
+/* Edges come in two parts: moves that compute nothing again, and the others. */
+enum { PLAIN, AGAIN, PARTS };
+
 struct state {
     int64_t peak;
-    int32_t done_ops, first_edge, n_edges;
-    bool expanded, settled;
+    int32_t done_ops, first_edge[PARTS], n_edges[PARTS];
+    bool expanded[PARTS], settled;
 };
 
 struct edge {

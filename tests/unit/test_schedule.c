@@ -679,7 +679,8 @@ static void patches_count_every_mac_again_and_hold_what_later_tiles_need(void **
             for (int32_t o = 0; o < from; o++)
                 done_add(done, o);
             struct patch_check check = {net, done, 0};
-            patches_each(net, done, &options, 4 * bound, INT64_MAX / 4, check_patches, &check);
+            struct work work = {.patches = 100000};
+            patches_each(net, done, &options, 4 * bound, INT64_MAX / 4, &work, check_patches, &check);
             checked += check.checked;
         }
         schedule_net_free(net);
