@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BOARDS_MAX = 16, BUDGET_US = 4000000 /* no plan is begun after it: somebody waits for the answer */ };
+enum { BOARDS_MAX = 16, BUDGET_US = 1500000 /* no plan is begun after it: somebody waits for the answer */ };
 
 struct attempt {
     const struct graph *graph;
@@ -22,22 +22,36 @@ struct attempt {
     uint64_t until_us;
 };
 
-/* Takes `value`. True when it fits. */
-static bool add_if_fits(struct attempt *attempt, const struct plan_board *boards, int32_t n,
+/* The predicted latency, or negative when it does not fit, or there is no time to find out. */
+static double latency_of(const struct attempt *attempt, const struct plan_board *boards, int32_t n,
+                         const struct plan_options *options)
+{
+    if (n <= 0 || clock_monotonic_us() >= attempt->until_us || stop_asked() ||
+        !plan_has_flash(attempt->graph, boards, n, options))
+        return -1;
+    struct plan *plan = plan_make(attempt->graph, attempt->version, boards, n, options, NULL, NULL, NULL);
+    double ms = plan ? plan->latency_ms : -1;
+    plan_free(plan);
+    return ms;
+}
+
+/* Takes `value`. */
+static void name(struct attempt *attempt, const char *text, const char *key, json_t *value, double ms)
+{
+    json_array_append_new(attempt->list,
+                          json_pack("{s:s, s:O, s:f}", "text", text, key, value, "latency_ms", ms));
+    json_decref(value);
+}
+
+/* Takes `value`. */
+static void add_if_fits(struct attempt *attempt, const struct plan_board *boards, int32_t n,
                         const struct plan_options *options, const char *text, const char *key, json_t *value)
 {
-    struct plan *plan = NULL;
-    if (n > 0 && clock_monotonic_us() < attempt->until_us)
-        plan = stop_asked()
-                   ? NULL
-                   : plan_make(attempt->graph, attempt->version, boards, n, options, NULL, NULL, NULL);
-    bool fits = plan != NULL;
-    if (fits)
-        json_array_append_new(attempt->list, json_pack("{s:s, s:O, s:f}", "text", text, key, value,
-                                                       "latency_ms", plan->latency_ms));
-    plan_free(plan);
-    json_decref(value);
-    return fits;
+    double ms = latency_of(attempt, boards, n, options);
+    if (ms >= 0)
+        name(attempt, text, key, value, ms);
+    else
+        json_decref(value);
 }
 
 static bool falls_short(const char *board, const struct error_shortfall *shortfalls, int32_t n)
@@ -69,7 +83,7 @@ static void try_without(struct attempt *attempt, const struct plan_board *boards
     else
         (void)snprintf(text, sizeof text, "without %zu boards", count);
     if (count && n_rest)
-        (void)add_if_fits(attempt, rest, n_rest, options, text, "without", json_incref(without));
+        add_if_fits(attempt, rest, n_rest, options, text, "without", json_incref(without));
     json_decref(without);
     free(rest);
 }
@@ -81,39 +95,51 @@ static void try_options(struct attempt *attempt, const struct plan_board *boards
     for (int i = PLAN_SHARES_RATING; i <= PLAN_SHARES_FREQUENCY && n > 1; i++) {
         struct plan_options other = *options;
         other.shares = (enum plan_shares)i;
-        const char *name = plan_shares_name(other.shares);
-        (void)snprintf(text, sizeof text, "shares %s", name);
+        const char *shares = plan_shares_name(other.shares);
+        (void)snprintf(text, sizeof text, "shares %s", shares);
         if (other.shares != options->shares && options->strategy != PLAN_STRATEGY_SINGLE)
-            (void)add_if_fits(attempt, boards, n, &other, text, "shares", json_string(name));
+            add_if_fits(attempt, boards, n, &other, text, "shares", json_string(shares));
     }
     struct plan_options other = *options;
     other.strategy = options->strategy == PLAN_STRATEGY_SINGLE ? PLAN_STRATEGY_AUTO : PLAN_STRATEGY_SINGLE;
-    const char *name = plan_strategy_name(other.strategy);
-    (void)snprintf(text, sizeof text, "strategy %s", name);
-    (void)add_if_fits(attempt, boards, n, &other, text, "strategy", json_string(name));
+    const char *strategy = plan_strategy_name(other.strategy);
+    (void)snprintf(text, sizeof text, "strategy %s", strategy);
+    add_if_fits(attempt, boards, n, &other, text, "strategy", json_string(strategy));
 }
 
-/* More boards, the further ones like the first that does not fall short. */
+/* More boards, the further ones like the first that does not fall short. Where some number of boards does not
+ * fit fewer are taken not to fit either, so few numbers need a plan. */
 static void try_more(struct attempt *attempt, const struct plan_board *boards, int32_t n,
                      const struct plan_options *options, const struct error_shortfall *shortfalls,
                      int32_t n_shortfalls)
 {
     static const int32_t counts[] = {2, 3, 4, 6, 8, 12, BOARDS_MAX};
     struct plan_board more[BOARDS_MAX];
-    int32_t model = 0;
+    int32_t model = 0, lo = 0, hi = sizeof counts / sizeof *counts;
+    double best = -1;
+    if (n >= BOARDS_MAX)
+        return;
     for (int32_t i = n - 1; i >= 0; i--)
         model = falls_short(boards[i].name, shortfalls, n_shortfalls) ? model : i;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        int32_t count = counts[i];
-        if (count <= n)
-            continue;
-        for (int32_t b = 0; b < count; b++)
-            more[b] = boards[b < n ? b : model];
-        char text[32];
-        (void)snprintf(text, sizeof text, "%d boards", count);
-        if (add_if_fits(attempt, more, count, options, text, "boards", json_integer(count)))
-            return;
+    for (int32_t b = 0; b < BOARDS_MAX; b++)
+        more[b] = boards[b < n ? b : model];
+    while (counts[lo] <= n)
+        lo++;
+    while (lo < hi) {
+        int32_t middle = (lo + hi) / 2;
+        double ms = latency_of(attempt, more, counts[middle], options);
+        if (ms >= 0) {
+            best = ms;
+            hi = middle;
+        } else {
+            lo = middle + 1;
+        }
     }
+    if (best < 0)
+        return;
+    char text[32];
+    (void)snprintf(text, sizeof text, "%d boards", counts[hi]);
+    name(attempt, text, "boards", json_integer(counts[hi]), best);
 }
 
 json_t *deploy_try(const struct graph *graph, const char *version, const struct plan_board *boards, int32_t n,

@@ -13,6 +13,8 @@
 #include <math.h>
 #include <stdio.h>
 
+enum { PLAN_FLASH_MOST = INT32_MAX }; /* no fragment is larger: sums cannot overflow */
+
 /* What one call of plan_make works on. */
 struct search {
     const struct graph *graph;
@@ -209,6 +211,17 @@ static int64_t weights_whole(const struct graph *graph)
             sum += cost_slice_bytes(op->weight_bytes, graph->tensors[op->output].shape.c);
     }
     return sum;
+}
+
+bool plan_has_flash(const struct graph *graph, const struct plan_board *boards, int32_t n_boards,
+                    const struct plan_options *options)
+{
+    int64_t flash = 0;
+    for (int32_t b = 0; b < n_boards; b++) {
+        int64_t own = boards[b].flash_bytes, sum = flash + (own > PLAN_FLASH_MOST ? PLAN_FLASH_MOST : own);
+        flash = options->strategy != PLAN_STRATEGY_SINGLE ? sum : own > flash ? own : flash;
+    }
+    return flash >= weights_whole(graph);
 }
 
 static int64_t output_bytes(const struct graph *graph)

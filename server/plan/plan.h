@@ -174,6 +174,10 @@ struct plan *plan_scheduled(const struct graph *graph, const char *version, cons
                             const struct schedule *schedule, const struct schedule_options *options,
                             struct error *error);
 void plan_free(struct plan *plan);
+/* False when the boards' flash is less than the network's weights: then there is no plan, and this says so at
+ * once. */
+bool plan_has_flash(const struct graph *graph, const struct plan_board *boards, int32_t n_boards,
+                    const struct plan_options *options);
 
 /* JSON of a plan (whole: enough for plan_from_json), and a short form for people and the API (`shoal plan
  * --json`). */

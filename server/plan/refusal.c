@@ -24,23 +24,32 @@ json_t *describe_shortfalls(const struct error_shortfall *shortfalls, int32_t n)
 static bool fits(const struct graph *graph, const struct plan_board *boards, int32_t n,
                  struct plan_options options)
 {
-    struct plan *plan = plan_make(graph, "", boards, n, &options, NULL, NULL, NULL);
+    struct plan *plan = plan_has_flash(graph, boards, n, &options)
+                            ? plan_make(graph, "", boards, n, &options, NULL, NULL, NULL)
+                            : NULL;
     bool made = plan != NULL;
     plan_free(plan);
     return made;
 }
 
+/* The least number that fits, by halving: where some number does not fit, fewer are taken not to fit either.
+ */
 static void try_boards(const struct graph *graph, const struct plan_board *boards, int32_t n,
                        const struct plan_options *options, json_t *out)
 {
     struct plan_board *more = calloc(TRY_BOARDS_MAX, sizeof *more);
+    int32_t lo = n + 1, hi = TRY_BOARDS_MAX + 1;
     for (int32_t i = 0; more && n > 0 && i < TRY_BOARDS_MAX; i++)
         more[i] = boards[i < n ? i : n - 1];
-    for (int32_t count = n + 1; more && n > 0 && count <= TRY_BOARDS_MAX; count++)
-        if (fits(graph, more, count, *options)) {
-            json_array_append_new(out, json_sprintf("%d boards", count));
-            break;
-        }
+    while (more && n > 0 && lo < hi) {
+        int32_t middle = (lo + hi) / 2;
+        if (fits(graph, more, middle, *options))
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    if (more && n > 0 && hi <= TRY_BOARDS_MAX)
+        json_array_append_new(out, json_sprintf("%d boards", hi));
     free(more);
 }
 

@@ -56,7 +56,7 @@ api DELETE "/api/v1/enrolments/$(field .id)"
 check_equal a_code_can_be_withdrawn "$STATUS" 200
 
 # ---- what does not fit ----
-start_board tiny --ram 16K
+start_board tiny --ram 3K
 start_board small --ram 64K --flash 64K
 check boards_come_online wait_for 30 boards_online 3
 shortfall='.error.detail.shortfalls[0]'
