@@ -766,7 +766,7 @@ static void blank_fuses_give_a_local_address(void **state)
     assert_true(chip_mac(mac));
     assert_memory_equal(mac, "\x04\xE9\xE5\x0A\x0B\x0C", 6);
     new_chip();
-    *slot(OCOTP_CFG5 - 0x40) = 0x12345678;
+    *slot(OCOTP_CFG0) = 0x12345678;
     assert_false(chip_mac(mac));
     assert_int_equal(mac[0] & 3, 2); /* local, one station */
 }
@@ -793,8 +793,10 @@ static void the_clock_counts_microseconds_of_the_crystal(void **state)
     (void)state;
     new_chip();
     *slot(CCM_CSCMR1) = 0x3F;
+    *slot(CCM_CLPCR) = 0x79;
     clock_peripherals();
     assert_int_equal(*slot(CCM_CSCMR1) & 0x7F, 0x40); /* 24 MHz, by 1 */
+    assert_int_equal(*slot(CCM_CLPCR), 0x78);
     chip_timer_start();
     assert_int_equal(*slot(GPT1_PR), 23);
     assert_int_equal(*slot(GPT1_CR), 0x28B);

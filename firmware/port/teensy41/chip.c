@@ -83,8 +83,7 @@ bool chip_mac(uint8_t mac[6])
     uint32_t low = reg_read(OCOTP_MAC0), high = reg_read(OCOTP_MAC1) & 0xFFFF;
     bool burned = (low || high) && !(high >> 8 & 1);
     if (!burned) {
-        /* Two words of the lot and wafer: unique enough for one network. */
-        low = reg_read(OCOTP_CFG5 - 0x40) * 2654435761u ^ reg_read(OCOTP_CFG5 - 0x30);
+        low = reg_read(OCOTP_CFG0) * 2654435761u ^ reg_read(OCOTP_CFG1);
         high = 0x0200u | (low >> 13 & 0xFF);
     }
     const uint8_t address[6] = {(uint8_t)(high >> 8), (uint8_t)high,       (uint8_t)(low >> 24),

@@ -21,6 +21,8 @@ void clock_peripherals(void)
     reg_write(PIT_MCR, 0);
     for (uint32_t i = 0; i < 4; i++)
         reg_write(PIT_TCTRL(i), 0);
+    /* A sleep (WFI) must not stop the buses: the Ethernet controller goes on writing to RAM. */
+    reg_change(CCM_CLPCR, CLPCR_LPM, 0);
     /* The references keep to the bandgap: less noise in the PLLs. */
     reg_write(PMU_MISC0_SET, PMU_MISC0_SELFBIAS_OFF);
 }

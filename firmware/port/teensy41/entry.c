@@ -23,6 +23,17 @@ void __attribute__((naked, section(".text.m7_entry"))) m7_entry(void)
                    "isb\n"
                    "ldr r0, =__handler_stack_top\n"
                    "msr msp, r0\n"
+                   "ldr r0, =0xE000ED08\n" /* vectors of our own before any interrupt may come; */
+                   "ldr r1, =m7_vectors\n"
+                   "str r1, [r0]\n"
+                   "ldr r0, =0xE000E180\n" /* and none of those that the ROM asked for */
+                   "mov r1, #-1\n"
+                   "str r1, [r0]\n"
+                   "str r1, [r0, #4]\n"
+                   "str r1, [r0, #8]\n"
+                   "str r1, [r0, #12]\n"
+                   "str r1, [r0, #16]\n"
+                   "dsb\n"
                    "cpsie i\n"
                    "bl m7_start\n"
                    ".ltorg\n");

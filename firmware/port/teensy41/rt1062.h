@@ -135,6 +135,8 @@
 #define CCM_CSCMR1 0x400FC01Cu
 #define CCM_CSCDR1 0x400FC024u
 #define CCM_CDHIPR 0x400FC048u
+#define CCM_CLPCR 0x400FC054u
+#define CLPCR_LPM 3u /* 0: a sleeping core stops nothing but itself */
 #define CCM_CCGR(n) (0x400FC068u + 4u * (n))
 #define CBCDR_PERIPH_CLK2_PODF (7u << 27)
 #define CBCDR_PERIPH_CLK_SEL (1u << 25)
@@ -180,6 +182,8 @@
 #define LPUART_BAUD_115200 ((15u << 24) | 13u) /* 24 MHz / 16 / 13 = 115,385 */
 
 /* Fuses, as shadow registers. */
+#define OCOTP_CFG0 0x401F4410u /* and 1: the chip's own number */
+#define OCOTP_CFG1 0x401F4420u
 #define OCOTP_CFG5 0x401F4460u
 #define OCOTP_CFG5_LOCKED (1u << 1)
 #define OCOTP_ANA1 0x401F44E0u

@@ -32,7 +32,6 @@ FW_A7_SRC = $(SHARED_SRC) $(CORE_SRC) $(wildcard firmware/net/*.c) firmware/port
 FW_A7_OBJ = $(patsubst %.c,$(FW)/a7/%.o,$(FW_A7_SRC)) $(patsubst %.c,$(FW)/a7/lwip/%.o,$(FW_LWIP_SRC)) \
 	$(patsubst %,$(FW)/a7/mbedtls/%.o,$(FW_TLS_SRC))
 $(FW)/a7/%.o: FW_ARCH = $(FW_A7_ARCH)
-$(FW)/a7/shared/nn/%.o: FW_STACK = 3072
 
 $(FW)/a7/lwip/%.o: $(FW)/src/complete firmware/net/lwipopts.h firmware/net/arch/cc.h firmware/firmware.mk
 	@mkdir -p $(@D)

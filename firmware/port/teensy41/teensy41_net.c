@@ -28,9 +28,8 @@ static void on_frame(void)
 
 static int start(void *context, uint8_t mac[NET_MAC_BYTES])
 {
-    bool burned = chip_mac(mac);
-    say("address %02x:%02x:%02x:%02x:%02x:%02x%s", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5],
-        burned ? "" : " (made up: the fuses are blank)");
+    if (!chip_mac(mac))
+        say("the fuses hold no Ethernet address: one is made of the chip's number");
     const char *failed = clock_ethernet();
     if (failed == NULL) {
         say("Ethernet clock: 50 MHz");
