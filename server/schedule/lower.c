@@ -141,8 +141,7 @@ static void one_step(struct lower *l, const struct schedule_step *step, const in
 {
     if (step->mode != SCHEDULE_ROWS)
         receive_late(l, ops, step->n_ops);
-    if (step->mode == SCHEDULE_ROWS || step->mode == SCHEDULE_PATCHES)
-        lower_move_up(l, ops, step->n_ops);
+    lower_move(l, ops, step->n_ops);
     if (step->mode == SCHEDULE_FULL)
         lower_step_full(l, ops[0]);
     else if (step->mode == SCHEDULE_CHANNELS)
@@ -195,7 +194,8 @@ static bool prepare(struct lower *l)
 
 /* NULL with `error` set. */
 static struct lowered *lower_once(const struct net *net, const struct schedule *schedule,
-                                  const struct schedule_options *options, bool moves, struct error *error)
+                                  const struct schedule_options *options, uint64_t moves, int32_t *n_moves,
+                                  struct error *error)
 {
     struct lower l = {.graph = net->graph, .net = net, .options = options, .moves = moves};
     l.out = calloc(1, sizeof *l.out);
@@ -205,6 +205,7 @@ static struct lowered *lower_once(const struct net *net, const struct schedule *
         all_steps(&l, schedule);
         l.failed = l.failed || (!l.refused && !lower_place(&l));
     }
+    *n_moves = l.n_moves;
     if (l.refused)
         error_set(error, STATUS_MODEL_UNSUPPORTED, "no program for this schedule: %s", l.refused);
     else if (l.failed)
@@ -219,7 +220,43 @@ static struct lowered *lower_once(const struct net *net, const struct schedule *
     return l.out;
 }
 
-/* Moving costs time, so only where the arena is larger than it should be. */
+/* Replaces *best by the program with these moves if its arena is smaller. False: it is not. */
+static bool try_moves(const struct net *net, const struct schedule *schedule,
+                      const struct schedule_options *options, uint64_t moves, struct lowered **best)
+{
+    int32_t n;
+    struct lowered *tried = lower_once(net, schedule, options, moves, &n, NULL);
+    bool better = tried && tried->arena_bytes < (*best)->arena_bytes;
+    schedule_lowered_free(better ? *best : tried);
+    *best = better ? tried : *best;
+    return better;
+}
+
+/* Moving costs time, so only where the arena is larger than it should be, and only what helps: all up first,
+ * then one after another in every other way as long as that makes the arena smaller. */
+static void improve(const struct net *net, const struct schedule *schedule,
+                    const struct schedule_options *options, int64_t enough, int32_t n, struct lowered **best)
+{
+    uint64_t chosen = 0, all = 0;
+    for (int32_t i = 0; i < n; i++)
+        all |= (uint64_t)LOWER_UP << LOWER_MOVE_BITS * i;
+    if (try_moves(net, schedule, options, all, best))
+        chosen = all;
+    for (bool better = true; better && (*best)->arena_bytes > enough;) {
+        better = false;
+        for (int32_t i = 0; i < n * (LOWER_MOVES - 1) && (*best)->arena_bytes > enough; i++) {
+            int32_t shift = LOWER_MOVE_BITS * (i / (LOWER_MOVES - 1));
+            uint64_t now = chosen >> shift & 3,
+                     other = (now + 1 + (uint64_t)i % (LOWER_MOVES - 1)) % LOWER_MOVES;
+            uint64_t moves = (chosen & ~((uint64_t)3 << shift)) | other << shift;
+            if (try_moves(net, schedule, options, moves, best)) {
+                chosen = moves;
+                better = true;
+            }
+        }
+    }
+}
+
 struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
                                const struct schedule_options *options, struct error *error)
 {
@@ -229,14 +266,11 @@ struct lowered *schedule_lower(const struct graph *graph, const struct schedule 
         error_set(error, STATUS_NO_MEMORY, "no memory for the program");
         return NULL;
     }
-    struct lowered *lowered = lower_once(net, schedule, options, false, error);
+    int32_t n;
+    struct lowered *lowered = lower_once(net, schedule, options, 0, &n, error);
     int64_t enough = options->ram > schedule->peak_bytes ? options->ram : schedule->peak_bytes + ALIGNMENT;
-    if (lowered && lowered->arena_bytes > enough) {
-        struct lowered *moved = lower_once(net, schedule, options, true, error);
-        bool better = moved && moved->arena_bytes < lowered->arena_bytes;
-        schedule_lowered_free(better ? lowered : moved);
-        lowered = better ? moved : moved ? lowered : NULL;
-    }
+    if (lowered && lowered->arena_bytes > enough && n > 0)
+        improve(net, schedule, options, enough, n, &lowered);
     schedule_net_free(net);
     return lowered;
 }

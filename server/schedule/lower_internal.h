@@ -7,7 +7,7 @@
  * lower_channels.c   loops over channels
  * lower_rows.c       loops over ticks, with rings
  * lower_patches.c    loops over tiles
- * lower_move.c       tensors moved back up
+ * lower_move.c       tensors that are moved
  * lower_place.c      lifetimes, overlaps, offsets
  */
 #ifndef SHOAL_SERVER_SCHEDULE_LOWER_INTERNAL_H
@@ -16,7 +16,9 @@
 #include "server/schedule/internal.h"
 #include "server/schedule/lower.h"
 
-enum { LOWER_NONE = -1 };
+enum { LOWER_NONE = -1, LOWER_MOVES_MAX = 32, LOWER_MOVE_BITS = 2 };
+/* Stays; is moved to the upper or the lower end of what it and its forerunners took. */
+enum lower_move { LOWER_STAY, LOWER_UP, LOWER_DOWN, LOWER_MOVES };
 
 /* The part of a tensor that one iteration of the open loops has: ranges of rows and columns, and the most
  * that these ever hold. */
@@ -31,12 +33,13 @@ struct lower {
     const struct graph *graph;
     const struct net *net; /* within a patch: of the patch */
     const struct schedule_options *options;
-    const done_word *done, *after;            /* of the net, before and after the present step */
-    int32_t *home;                            /* of each tensor: the buffer that holds it whole, -1 */
-    int32_t *now;                             /* of each tensor: its view in the present step, -1: whole */
-    struct lower_area *area;                  /* of each tensor while in a patch; else not used */
-    bool tiles;                               /* in a patch */
-    bool moves;                               /* tensors may be moved where that lets overlaps fit */
+    const done_word *done, *after; /* of the net, before and after the present step */
+    int32_t *home;                 /* of each tensor: the buffer that holds it whole, -1 */
+    int32_t *now;                  /* of each tensor: its view in the present step, -1: whole */
+    struct lower_area *area;       /* of each tensor while in a patch; else not used */
+    bool tiles;                    /* in a patch */
+    uint64_t moves;                /* what is done with each tensor that might be moved: enum lower_move */
+    int32_t n_moves;               /* how many might be, so far */
     int32_t depth, loops[FRAGMENT_LOOPS_MAX]; /* open LOOPs */
     bool failed;                              /* no memory */
     const char *refused;                      /* why no program can say it; NULL */
@@ -106,8 +109,8 @@ int32_t lower_overwritten(const struct lower *l, const struct net_op *op);
 
 /* ---- lower_move.c ---- */
 
-/* Before a segment by rows or patches of these operators. */
-void lower_move_up(struct lower *l, const int32_t *ops, int32_t n);
+/* Before a step of these operators. */
+void lower_move(struct lower *l, const int32_t *ops, int32_t n);
 
 /* ---- lower_place.c ---- */
 

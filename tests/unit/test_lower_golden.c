@@ -1,0 +1,147 @@
+/*
+ * Real models under schedules of partial execution meet TensorFlow Lite's own answers byte for byte, within
+ * the arena that the plan states. Needs the facts folder (environment variable FACTS, default ../shared);
+ * without it each test skips and says so. To stay short each way to schedule takes one golden input.
+ */
+#include "server/base/file.h"
+#include "server/emit/emit.h"
+#include "server/import/tflite.h"
+#include "server/schedule/schedule.h"
+#include "tests/support/painted_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { GOLDENS = 4, BYTES_MAX = 64 * 1024 * 1024 };
+
+static const char *facts(void)
+{
+    const char *folder = getenv("FACTS");
+    return folder && *folder ? folder : "../shared";
+}
+
+static uint8_t *read_golden(const char *name, const char *end, int k, size_t *size)
+{
+    char path[512];
+    uint8_t *bytes;
+    snprintf(path, sizeof path, "%s/golden/%s.%s%d.bin", facts(), name, end, k);
+    assert_int_equal(file_read(path, BYTES_MAX, &bytes, size, NULL), 0);
+    return bytes;
+}
+
+static struct graph *load(const char *name)
+{
+    char path[512];
+    uint8_t *bytes;
+    size_t size;
+    struct error error;
+    snprintf(path, sizeof path, "%s/models/%s.tflite", facts(), name);
+    error_clear(&error);
+    if (file_read(path, BYTES_MAX, &bytes, &size, NULL) < 0) {
+        printf("SKIP schedule_of_%s: no %s\n", name, path);
+        skip();
+    }
+    struct graph *graph = import_tflite(bytes, size, name, &error);
+    free(bytes);
+    if (!graph)
+        fail_msg("%s: %s", name, error.message);
+    return graph;
+}
+
+static void check(const char *name, const struct graph *graph, const struct schedule_options *options, int k)
+{
+    struct emit_fragment *fragments = NULL;
+    struct plan_board board = *plan_profile("teensy41-good");
+    struct error error;
+    size_t in_size, out_size;
+    uint32_t highest;
+    uint8_t *in = read_golden(name, "in", k, &in_size), *expected = read_golden(name, "out", k, &out_size);
+    uint8_t *out = calloc(1, out_size);
+    board.flash_bytes = 1 << 30;
+    error_clear(&error);
+    struct schedule *schedule = schedule_make(graph, options, &error);
+    struct plan *plan = schedule ? plan_scheduled(graph, "", &board, schedule, options, &error) : NULL;
+    if (!plan || emit_plan(plan, &fragments, &error) < 0)
+        fail_msg("%s: %s", name, error.message);
+    int status = painted_run(plan, &fragments[0], in, in_size, out, out_size, &highest, &error);
+    if (status < 0)
+        fail_msg("%s: %s", name, status_name(status));
+    if (memcmp(out, expected, out_size) != 0)
+        fail_msg("%s, axes %d, input %d: the answer differs", name, (int)options->axes, k);
+    const struct plan_party *party = &plan->parties[0];
+    if (getenv("LOWER_VERBOSE"))
+        print_message("%-48s axes %d extra %2.0f %%: peak %8lld arena %8lld scratch %6lld fragment %8u\n",
+                      name, (int)options->axes, options->extra_macs, (long long)party->peak_bytes,
+                      (long long)party->arena_bytes, (long long)party->scratch_bytes, fragments[0].size);
+    assert_true(highest <= party->arena_bytes && highest + 32 > party->arena_bytes);
+    /* two outputs that grow behind one input are counted as if both could share its place */
+    assert_true(party->arena_bytes < (party->peak_bytes + party->scratch_bytes) * 8 / 7 + 32);
+    emit_free(fragments, 1);
+    plan_free(plan);
+    schedule_free(schedule);
+    free(in);
+    free(expected);
+    free(out);
+}
+
+static const struct schedule_options ways[] = {
+    {.axes = SCHEDULE_AXES_FULL, .accumulator = 32},
+    {.axes = SCHEDULE_AXES_CHANNELS, .accumulator = 32},
+    {.axes = SCHEDULE_AXES_ROWS, .accumulator = 32},
+    {.axes = SCHEDULE_AXES_ALL, .accumulator = 32},
+    {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = 10},
+};
+
+static void scheduled_model_meets_the_goldens(void **state)
+{
+    const char *name = *state;
+    struct graph *graph = load(name);
+    for (int i = 0; i < 5; i++)
+        check(name, graph, &ways[i], i % GOLDENS);
+    graph_free(graph);
+}
+
+/* The larger ones take the way with everything on alone. */
+static void scheduled_large_model_meets_the_goldens(void **state)
+{
+    const char *name = *state;
+    struct graph *graph = load(name);
+    for (int i = getenv("LOWER_VERBOSE") ? 0 : 4; i < 5; i++)
+        check(name, graph, &ways[i], i % GOLDENS);
+    graph_free(graph);
+}
+
+#define ROW(function, model)                                                   \
+    {                                                                          \
+        "schedule_of_" model, function, NULL, NULL, (void *)(uintptr_t)(model) \
+    }
+#define SMALL(model) ROW(scheduled_model_meets_the_goldens, model)
+#define LARGE(model) ROW(scheduled_large_model_meets_the_goldens, model)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SMALL("cfu_model_mobilenetv2_160_035"),
+        SMALL("coral_mobilenet_v1_0.25_128_quant"),
+        SMALL("derived_cfu_model_mobilenetv2_160_035_to112"),
+        SMALL("emlearn_mnist_cnn_int8"),
+        SMALL("mcunet_vww"),
+        SMALL("mlperf_ad01_int8"),
+        SMALL("mlperf_kws_ref_model"),
+        SMALL("mlperf_pretrainedResnet_quant"),
+        SMALL("mlperf_vww_96_int8"),
+        SMALL("nxp_yolo_face_detect"),
+        SMALL("silabs_image_example1"),
+        SMALL("silabs_keyword_spotting_on_off_v3"),
+        SMALL("tflm_hello_world_int8"),
+        SMALL("tflm_person_detect"),
+        LARGE("derived_coral_tf2_mobilenet_v2_1.0_224_ptq_to112"),
+        LARGE("coral_tf2_mobilenet_v2_1.0_224_ptq"),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
