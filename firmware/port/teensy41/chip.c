@@ -1,5 +1,6 @@
 /*
- * Watchdog 1, LED, cycle counter, timer, temperature sensor, fuses, reset cause. Nothing here waits.
+ * Watchdog 1, LED, cycle counter, timer, temperature sensor, fuses, reset cause. Nothing here waits
+ * longer than a millisecond.
  *
  * The watchdog's enable is write-once: a crash cannot turn it off. It stands while a debugger holds the core.
  */
@@ -8,9 +9,10 @@
 #include "firmware/port/teensy41/reg.h"
 #include "firmware/port/teensy41/rt1062.h"
 
+#include <stddef.h>
 #include <string.h>
 
-enum { ALT_GPIO = 5, PAD_LED = 0x10B0 };
+enum { ALT_GPIO = 5, PAD_LED = 0x10B0, TIMER_TRIES = 1000 };
 
 void chip_cycles_start(void)
 {
@@ -113,13 +115,19 @@ enum chip_reset chip_reset(void)
     return CHIP_RESET_UNKNOWN;
 }
 
-void chip_timer_start(void)
+const char *chip_timer_start(void)
 {
     reg_set(CCM_CCGR(1), CCGR1_GPT1);
     reg_write(GPT1_CR, 0);
     reg_write(GPT1_IR, 0);
     reg_write(GPT1_PR, GPT_BY_24);
     reg_write(GPT1_CR, GPT_FREE_RUNNING | GPT_FROM_PERCLK | GPT_IN_WAIT | GPT_FROM_ZERO | GPT_ON);
+    for (uint32_t i = 0; i < TIMER_TRIES; i++) {
+        reg_delay(1);
+        if (reg_read(GPT1_CNT) > 1)
+            return NULL;
+    }
+    return "timer does not count";
 }
 
 uint32_t chip_timer(void)

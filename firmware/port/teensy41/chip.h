@@ -44,7 +44,8 @@ enum chip_reset chip_reset(void);
 
 /* Microseconds since the start from a timer that runs on the crystal, whatever the core does: 32 bits,
  * wrapping after 71 minutes. */
-void chip_timer_start(void);
+/* NULL, or static text: it does not count. */
+const char *chip_timer_start(void);
 uint32_t chip_timer(void);
 
 /* Whether the loader can be entered from a program (not on a board locked to signed images). */

@@ -1,8 +1,8 @@
 /*
  * A Teensy 4.1 as a board: from the LED as the first sign of life to a running clock, each step a line on the
- * console. A step that fails is named there, kept over the reset, and the board starts anew. Time is a timer
- * on the crystal, widened to 64 bits by the tick, so that neither sleeping nor a long erase with interrupts
- * masked loses any.
+ * console. A step that fails is named there for a minute, and is the reason that the next start gives. Time
+ * is a timer on the crystal, widened to 64 bits by the tick, so that neither sleeping nor a long erase with
+ * interrupts masked loses any.
  */
 #include "firmware/port/teensy41/teensy41.h"
 
@@ -27,7 +27,14 @@
 #define SYSTICK_VALUE 0xE000E018u
 #define AIRCR 0xE000ED0Cu
 
-enum { TICK_HZ = 1000, CACHE_SETS = 256, CACHE_WAYS = 4 };
+enum {
+    TICK_HZ = 1000,
+    CACHE_SETS = 256,
+    CACHE_WAYS = 4,
+    STAY_MS = 60000,
+    STAY_SAY_MS = 5000,
+    STAY_STEP_MS = 50
+};
 
 const char port_firmware[] = "shoal-board teensy41 " SHOAL_FIRMWARE_VERSION;
 const uint8_t port_kind = WIRE_KIND_TEENSY41;
@@ -91,12 +98,30 @@ static void start_caches(void)
     reg_barrier();
 }
 
+/* By the timer or by the core's cycles, whichever comes first: one of them may be what failed. */
+static void pause_ms(uint32_t ms)
+{
+    uint32_t us = chip_timer(), cycles = reg_cycles();
+    while (chip_timer() - us < ms * 1000 && reg_cycles() - cycles < ms * 1000 * REG_CYCLES_PER_US) {
+    }
+}
+
+/* For a minute the LED and the console say what failed; then the board starts anew. */
+static _Noreturn void stay(const char *what, const char *failed)
+{
+    for (uint32_t ms = 0; ms < STAY_MS; ms += STAY_STEP_MS) {
+        if (ms % STAY_SAY_MS == 0)
+            say("%s: failed: %s", what, failed);
+        chip_led(led_lit(LED_FAULT, ms));
+        pause_ms(STAY_STEP_MS);
+    }
+    port_die(failed);
+}
+
 static void step(const char *what, const char *failed)
 {
-    if (failed != NULL) {
-        say("%s: failed: %s", what, failed);
-        port_die(failed);
-    }
+    if (failed != NULL)
+        stay(what, failed);
     say("%s", what);
 }
 
@@ -121,10 +146,10 @@ void port_start(void)
     chip_led_start();
     chip_cycles_start();
     clock_peripherals();
-    chip_timer_start();
     console_start();
     cause = causes[chip_reset()];
     step("console", NULL);
+    step("timer", chip_timer_start());
     m7_mpu_start(own, sizeof own / sizeof *own);
     start_caches();
     step("memory protection, caches", NULL);
