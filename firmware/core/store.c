@@ -14,6 +14,10 @@
 #include <string.h>
 
 enum { PIECE = 65536, COPY_PIECE = 4096, CHECK_PIECE = 10000 };
+enum {
+    LOOK_MAX = 16000000, /* steps of one look for something to copy: some 50 M instructions */
+    MISMATCHES_MAX = 4
+};
 
 static const struct board_store *store_of(const struct board *board)
 {
@@ -272,6 +276,23 @@ static void pull_begin(struct board *board, const struct board_request *request)
         pull->active = true;
 }
 
+/* Whether each of `n` slices can be looked for in all that is held (whose records are read each time) without
+ * keeping the link waiting. */
+static bool slices_few_enough(const struct board *board, uint32_t n)
+{
+    uint8_t hash[WIRE_HASH_BYTES];
+    uint32_t size, records = 0;
+    const uint8_t *bytes;
+    for (uint32_t i = 0; store_of(board)->list(store_of(board)->context, i, hash, &size) == 0; i++) {
+        if (!held(board, hash, &bytes, &size) || size < sizeof(struct fragment_header))
+            continue;
+        const struct fragment_header *header = (const struct fragment_header *)(const void *)bytes;
+        uint32_t front = header->section[FRAGMENT_WEIGHTS].offset;
+        records += (front < size ? front : size) / FRAGMENT_ALIGN;
+    }
+    return n == 0 || records <= LOOK_MAX / n;
+}
+
 /* Where the weights begin, from the header in the flash. What does not look right is simply wanted whole: the
  * check at the end will name what is wrong. */
 static void read_front(struct board *board)
@@ -288,11 +309,11 @@ static void read_front(struct board *board)
         return;
     pull->front = weights;
     pull->slices = table;
-    pull->n_slices = n;
+    pull->n_slices = slices_few_enough(board, n) ? n : 0;
 }
 
 /* The same content in a fragment that the board holds, hashed anew: flash may have changed. */
-static const uint8_t *find_slice(const struct board *board, const struct fragment_slice *slice)
+static const uint8_t *find_slice(struct board *board, const struct fragment_slice *slice)
 {
     uint8_t hash[WIRE_HASH_BYTES], found[32];
     uint32_t size;
@@ -312,13 +333,17 @@ static const uint8_t *find_slice(const struct board *board, const struct fragmen
             board_sha256_end(&sha, found);
             if (board_hash_equal(found, slice->sha256))
                 return other.weights + other.slices[s].offset;
+            if (++board->pull.mismatches == MISMATCHES_MAX) { /* each costs a hash: no more of them */
+                board->pull.n_slices = 0;
+                return NULL;
+            }
         }
     }
     return NULL;
 }
 
 /* The first slice at or after pull->valid that can be copied: its start, or the image's end. */
-static uint32_t next_copy(const struct board *board, const uint8_t **from, uint32_t *bytes)
+static uint32_t next_copy(struct board *board, const uint8_t **from, uint32_t *bytes)
 {
     const struct board_pull *pull = &board->pull;
     uint32_t best = pull->size;
