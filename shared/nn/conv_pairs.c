@@ -22,7 +22,7 @@ struct call {
     int32_t c0, c1;
     int32_t zx, zw;
     struct nn_output output;
-    bool sums, quick;
+    bool sums, quick, solid;
     /* input channels [k0, k1) of the block that begins at `start`, `depth` deep */
     const int8_t *block;
     int32_t start, depth, k0, k1, taps;
@@ -175,11 +175,12 @@ NN_ITCM static void pack_twice(const uint8_t *const from[TILE_PIXELS], int32_t g
     }
 }
 
-/* A tile from four byte strings of call->n values. */
-static void pack_tile(const struct call *call, const uint8_t *const from[TILE_PIXELS], uint32_t *x)
+/* A tile from four byte strings of call->n values, or filled up to whole groups (`filled`). */
+static void pack_tile(const struct call *call, const uint8_t *const from[TILE_PIXELS], bool filled,
+                      uint32_t *x)
 {
     struct widening w = {.twice = call->quick};
-    int32_t by = w.twice ? -2 * call->zx : -call->zx, whole = call->n / 4;
+    int32_t by = w.twice ? -2 * call->zx : -call->zx, whole = filled ? call->groups : call->n / 4;
     w.first = dsp_pair(by, by);
     if (w.twice) {
         pack_twice(from, whole, w.first, x);
@@ -203,76 +204,141 @@ static inline void copy_bytes(uint8_t *to, const uint8_t *from, int32_t n)
         *to++ = *from++;
 }
 
-/* The window of the output pixel (h, w), [kernel_h][kernel_w][k1 - k0], the zero point outside the image. */
-NN_ITCM static void gather(const struct call *call, int32_t h, int32_t w, uint8_t *line)
+/* The window of the output pixel (h, w), [kernel_h][kernel_w][k1 - k0], the zero point outside the image;
+ * any dilation, any part of the channels. */
+NN_NOINLINE static void gather_any(const struct call *call, int32_t h, int32_t w, uint8_t *line)
 {
     const struct nn_params *p = call->p;
     struct nn_taps rows = nn_taps_h(p, call->in, h), columns = nn_taps_w(p, call->in, w);
     int32_t deep = call->k1 - call->k0, row_bytes = p->kernel_w * deep;
-    bool solid = columns.step == 1 && call->in->pixel_stride == deep;
-    if (columns.first > 0 || columns.last < p->kernel_w)
-        memset(line, (uint8_t)call->zx, (size_t)(p->kernel_h * row_bytes));
-    for (int32_t kh = 0; kh < p->kernel_h; kh++, line += row_bytes) {
-        int64_t at = rows.origin + (int64_t)kh * rows.step;
-        const void *row = kh >= rows.first && kh < rows.last ? nn_in_row(call->in, at) : NULL;
-        if (!row) {
-            memset(line, (uint8_t)call->zx, (size_t)row_bytes);
-            continue;
-        }
-        int32_t kw = columns.first;
-        if (kw >= columns.last)
-            continue;
-        const uint8_t *from =
-            (const uint8_t *)nn_in_s8(call->in, row, columns.origin + (int64_t)kw * columns.step, call->k0);
-        if (solid) {
-            copy_bytes(line + kw * deep, from, (columns.last - kw) * deep);
-            continue;
-        }
-        for (; kw < columns.last; kw++, from += (ptrdiff_t)columns.step * call->in->pixel_stride)
-            copy_bytes(line + kw * deep, from, deep);
+    memset(line, (uint8_t)call->zx, (size_t)call->groups * 4);
+    for (int32_t kh = rows.first; kh < rows.last; kh++) {
+        const void *row = nn_in_row(call->in, rows.origin + (int64_t)kh * rows.step);
+        for (int32_t kw = columns.first; row && kw < columns.last; kw++)
+            copy_bytes(line + kh * row_bytes + kw * deep,
+                       (const uint8_t *)nn_in_s8(call->in, row, columns.origin + (int64_t)kw * columns.step,
+                                                 call->k0),
+                       deep);
     }
 }
 
-/* Where the window's bytes of pixel (h, w) lie as they are: a 1x1 inside the image; else NULL. */
+/* A row of n bytes of some pixels' windows, all inside the image, `step` bytes from one to the next; by
+ * words, of which the last may overlap the one before. */
+static inline void copy_rows(uint8_t *to, int32_t next, const uint8_t *from, int32_t step, int32_t n,
+                             int32_t pixels)
+{
+    if (n < 4 || n > 12) {
+        for (; pixels > 0; pixels--, to += next, from += step)
+            copy_bytes(to, from, n);
+        return;
+    }
+    for (; pixels > 0; pixels--, to += next, from += step) {
+        uint32_t a = dsp_load(from), b = dsp_load(from + (n > 8 ? 4 : 0)), c = dsp_load(from + n - 4);
+        memcpy(to, &a, sizeof a);
+        memcpy(to + (n > 8 ? 4 : 0), &b, sizeof b);
+        memcpy(to + n - 4, &c, sizeof c);
+    }
+}
+
+/* One row of a window that reaches out of the image by `before` and `after` bytes. */
+NN_NOINLINE static void copy_part(uint8_t *to, const uint8_t *from, int32_t n, int32_t before, int32_t after,
+                                  int32_t none)
+{
+    memset(to, none, (size_t)n);
+    if (before + after < n)
+        copy_bytes(to + before, from + before, n - before - after);
+}
+
+/* The windows of output pixels (h, w), (h, w + 1) and so on where a window's row lies side by side: its
+ * channels are all that a pixel has, no dilation. */
+NN_NOINLINE NN_ITCM static void gather_solid(const struct call *call, int32_t h, int32_t w, int32_t pixels,
+                                             uint8_t *lines)
+{
+    const struct nn_params *p = call->p;
+    const struct nn_in *in = call->in;
+    int32_t deep = call->k1 - call->k0, n = p->kernel_w * deep, next = call->groups * 4;
+    int32_t y = h * p->stride_h - p->pad_top - in->h0, y_end = y + p->kernel_h, step = p->stride_w * deep;
+    int32_t x = (w * p->stride_w - p->pad_left) * deep, room = in->width * deep - n;
+    ptrdiff_t by = (call->k0 - in->c0) - (ptrdiff_t)in->w0 * deep;
+    uint8_t *end = lines + call->n;
+    for (; y < y_end; y++, lines += n) {
+        const uint8_t *row = y >= 0 && y < NN_ROWS_MAX ? in->rows[y] : NULL;
+        uint8_t *line = lines;
+        int32_t at = x, none = (uint8_t)call->zx;
+        if (!row) {
+            for (int32_t i = 0; i < pixels; i++, line += next)
+                memset(line, none, (size_t)n);
+            continue;
+        }
+        row += by;
+        if (at >= 0 && at + (pixels - 1) * step <= room) {
+            copy_rows(line, next, row + at, step, n, pixels);
+            continue;
+        }
+        for (int32_t i = 0; i < pixels; i++, line += next, at += step)
+            copy_part(line, row + at, n, nn_min(nn_max(-at, 0), n), nn_max(at - room, 0), none);
+    }
+    for (int32_t i = 0; i < pixels; i++, end += next)
+        for (int32_t k = call->n; k < next; k++)
+            end[k - call->n] = (uint8_t)call->zx;
+}
+
+/* Where the window's bytes of pixel (h, w) lie as they are, for a 1x1 inside the image; else NULL. */
 static const uint8_t *in_place(const struct call *call, int32_t h, int32_t w)
 {
     const struct nn_params *p = call->p;
-    int64_t row = (int64_t)h * p->stride_h - p->pad_top, column = (int64_t)w * p->stride_w - p->pad_left;
-    if (call->taps != 1 || column < 0 || column >= call->in->width)
+    const struct nn_in *in = call->in;
+    int32_t y = h * p->stride_h - p->pad_top - in->h0, x = w * p->stride_w - p->pad_left;
+    if (x < 0 || x >= in->width || y < 0 || y >= NN_ROWS_MAX || !in->rows[y])
         return NULL;
-    const void *at = nn_in_row(call->in, row);
-    return at ? (const uint8_t *)nn_in_s8(call->in, at, column, call->k0) : NULL;
+    return (const uint8_t *)in->rows[y] + (ptrdiff_t)(x - in->w0) * in->pixel_stride + (call->k0 - in->c0);
+}
+
+/* Gathers windows for a tile; true if all four lie where they are. */
+static bool find_windows(const struct call *call, const int32_t h[TILE_PIXELS], const int32_t w[TILE_PIXELS],
+                         const uint8_t *from[TILE_PIXELS])
+{
+    int32_t found = 0;
+    for (int32_t t = 0; t < TILE_PIXELS && call->taps == 1; t++)
+        found += (from[t] = in_place(call, h[t], w[t])) != NULL;
+    if (found == TILE_PIXELS)
+        return true;
+    uint8_t *line = call->lines;
+    bool run = call->solid && h[0] == h[TILE_PIXELS - 1] && w[TILE_PIXELS - 1] - w[0] == TILE_PIXELS - 1;
+    if (run)
+        gather_solid(call, h[0], w[0], TILE_PIXELS, line);
+    for (int32_t t = 0; t < TILE_PIXELS; t++, line += call->groups * 4) {
+        from[t] = line;
+        if (!run && call->solid)
+            gather_solid(call, h[t], w[t], 1, line);
+        else if (!run)
+            gather_any(call, h[t], w[t], line);
+    }
+    return false;
 }
 
 /* Output pixels [first, first + n) of the box, row by row: their tiles and addresses. A tile that is not full
  * repeats its last pixel. */
-static void pack_pixels(const struct call *call, int64_t first, int32_t n)
+NN_NOINLINE NN_ITCM static void pack_pixels(const struct call *call, int32_t first, int32_t n)
 {
     const struct nn_out *out = call->out;
-    int32_t width = out->w1 - out->w0;
-    int32_t h = out->h0 + (int32_t)(first / width), w = out->w0 + (int32_t)(first % width);
-    const uint8_t *from[TILE_PIXELS];
+    int32_t width = out->w1 - out->w0, h = out->h0 + first / width, w = out->w0 + first % width;
     uint32_t *x = call->x;
-    for (int32_t i = 0; i < n; i += TILE_PIXELS, x += call->groups * TILE_WORDS) {
+    void **y = call->y;
+    for (int32_t i = 0; i < n; i += TILE_PIXELS, y += TILE_PIXELS, x += call->groups * TILE_WORDS) {
+        int32_t rows[TILE_PIXELS], columns[TILE_PIXELS];
+        const uint8_t *from[TILE_PIXELS];
         for (int32_t t = 0; t < TILE_PIXELS; t++) {
-            if (i + t >= n) {
-                from[t] = from[t - 1];
-                call->y[i + t] = call->y[i + t - 1];
-                continue;
-            }
-            call->y[i + t] = nn_out_pixel(out, h, w);
-            from[t] = in_place(call, h, w);
-            if (!from[t]) {
-                uint8_t *line = call->lines + t * call->groups * 4;
-                gather(call, h, w, line);
-                from[t] = line;
-            }
-            if (++w == out->w1) {
+            rows[t] = h;
+            columns[t] = w;
+            y[t] = nn_out_pixel(out, h, w);
+            if (i + t + 1 < n && ++w == out->w1) {
                 w = out->w0;
                 h++;
             }
         }
-        pack_tile(call, from, x);
+        bool direct = find_windows(call, rows, columns, from);
+        pack_tile(call, from, !direct, x);
     }
 }
 
@@ -377,11 +443,13 @@ static void run_block(struct call *call, struct nn_scratch scratch)
     call->n = call->taps * (call->k1 - call->k0);
     call->groups = (call->n + 3) / 4;
     call->quick = !call->sums && is_quick(call);
+    call->solid =
+        call->p->dilation_w <= 1 && call->p->dilation_h <= 1 && call->in->pixel_stride == call->k1 - call->k0;
     if (!share_scratch(call, scratch))
         return;
-    int64_t count = (int64_t)(out->h1 - out->h0) * (out->w1 - out->w0);
-    for (int64_t first = 0; first < count; first += call->capacity) {
-        int32_t n = count - first < call->capacity ? (int32_t)(count - first) : call->capacity;
+    int32_t count = (out->h1 - out->h0) * (out->w1 - out->w0); /* 256 rows at most */
+    for (int32_t first = 0; first < count; first += call->capacity) {
+        int32_t n = nn_min(count - first, call->capacity);
         pack_pixels(call, first, n);
         run_pixels(call, n);
     }

@@ -1,8 +1,8 @@
 /*
  * Depthwise convolution from NN_LAYOUT_PAIRS: multiplier 1, no dilation, windows up to 7x7. Four channels at
  * a time are taken apart into planes of int16 with the zero point subtracted and zeros outside the image, two
- * columns a word, DW_ROWS rows below each other (tiles.h); then each channel runs over its plane: 3x3 with
- * stride 1 or 2 in the loops of depthwise_rows.c, every other window here. As many columns go at a time as
+ * columns a word (tiles.h); then each channel runs over its plane: 3x3 with
+ * stride 1 or 2 in the loops of tiles.c, every other window here. As many columns go at a time as
  * the scratch holds.
  */
 #include "shared/nn/requantise.h"
@@ -19,14 +19,12 @@ struct call {
     int32_t zx, zw;
     struct nn_output output;
     uint32_t *planes; /* DW_GROUP of plane_words */
-    int32_t words;    /* of a row */
     int32_t width;    /* outputs of a row at a time */
 };
 
-/* Outputs under way: rows [h0, h1), columns [w0, w1); and where the planes begin in the input. */
+/* Outputs under way: rows [h0, h1), columns [w0, w1). */
 struct part {
     int32_t h0, h1, w0, w1;
-    int64_t row, column;
 };
 
 /* ---- scratch ---- */
@@ -64,90 +62,153 @@ static bool share_scratch(struct call *call, struct nn_scratch scratch)
     while (words_for(call->p, width) > words)
         width -= DW_QUAD;
     call->planes = scratch.bytes;
-    call->words = (int32_t)words;
     call->width = width;
     return true;
 }
 
 /* ---- planes ---- */
 
-static inline void put(uint32_t *at, ptrdiff_t plane, uint32_t zero, uint32_t a, uint32_t b)
+/* The words of a row, the same for all rows: some outside the image, perhaps one whose upper half is inside,
+ * those wholly inside, perhaps one whose lower half is, then some outside. */
+struct columns {
+    int32_t words;
+    int32_t first, inside, end;    /* words wholly inside are [first, end) */
+    int32_t outside, beyond;       /* words [0, outside) and [beyond, words) are wholly outside */
+    ptrdiff_t left, middle, right; /* bytes from a row pointer to the pixels of these three */
+    uint32_t zero, none;           /* to be added while widening; four zero points */
+};
+
+static struct columns columns_of(const struct call *call, const struct part *part)
 {
-    uint32_t x = dsp_add_even(zero, a), y = dsp_add_even(zero, b);
-    at[0] = dsp_lows(x, y);
-    at[2 * plane] = dsp_highs(x, y);
-    x = dsp_add_odd(zero, a);
-    y = dsp_add_odd(zero, b);
-    at[plane] = dsp_lows(x, y);
-    at[3 * plane] = dsp_highs(x, y);
+    const struct nn_params *p = call->p;
+    const struct nn_in *in = call->in;
+    int32_t x = part->w0 * p->stride_w - p->pad_left;
+    struct columns c = {.words = ((part->w1 - part->w0 - 1) * p->stride_w + p->kernel_w + 1) / 2,
+                        .zero = dsp_pair(-call->zx, -call->zx),
+                        .none = (uint8_t)call->zx * 0x01010101u};
+    c.first = x < 0 ? nn_min((1 - x) / 2, c.words) : 0;
+    c.outside = c.first - (c.first > 0 && x + 2 * c.first == 1);
+    int32_t left = in->width - (x + 2 * c.first);
+    c.inside = left > 1 ? nn_min(left / 2, c.words - c.first) : 0;
+    c.end = c.first + c.inside;
+    int32_t after = x + 2 * c.end;
+    c.beyond = c.end + (c.end < c.words && after >= 0 && after < in->width);
+    c.left = -(ptrdiff_t)in->w0 * in->pixel_stride;
+    c.middle = (ptrdiff_t)(x + 2 * c.first - in->w0) * in->pixel_stride;
+    c.right = (ptrdiff_t)(after - in->w0) * in->pixel_stride;
+    return c;
 }
 
-/* Four channels of a pixel of a row, of which n are there; the zero point where there is nothing. */
-static uint32_t word_at(const struct call *call, const uint8_t *row, int64_t column, int32_t n)
+/* Four channels of a pixel of which n are there; no row: the zero point. */
+static uint32_t pixel(const struct columns *c, const uint8_t *row, ptrdiff_t by, int32_t n)
 {
-    uint32_t word = (uint8_t)call->zx * 0x01010101u;
-    if (!row || column < 0 || column >= call->in->width)
-        return word;
-    row += (ptrdiff_t)(column - call->in->w0) * call->in->pixel_stride;
-    if (n >= DW_GROUP)
-        return dsp_load(row);
-    for (int32_t i = 0; i < n; i++)
-        word = (word & ~(0xFFu << 8 * i)) | (uint32_t)row[i] << 8 * i;
+    uint32_t word = c->none;
+    if (row)
+        memcpy(&word, row + by, (size_t)n);
     return word;
 }
 
-/* Words [from, to) of rows r and r + 1, all inside the image. */
-NN_ITCM static void pack_inside(const struct call *call, const uint8_t *a, const uint8_t *b, int32_t n,
-                                uint32_t *at)
+/* Rows r and r + 1 of a word of which only the upper (left border) or the lower half is inside the image. */
+static inline void put_halves(uint32_t *at, uint32_t zero, uint32_t a, uint32_t b, uint32_t keep, int up)
 {
-    int32_t stride = call->in->pixel_stride;
-    ptrdiff_t plane = (ptrdiff_t)call->words * DW_ROWS;
-    uint32_t zero = dsp_pair(-call->zx, -call->zx);
-    for (; n > 0; n--, a += 2 * stride, b += 2 * stride, at += DW_ROWS) {
-        uint32_t a0 = dsp_load(a), a1 = dsp_load(a + stride), b0 = dsp_load(b), b1 = dsp_load(b + stride);
-        put(at, plane, zero, a0, a1);
-        put(at + 1, plane, zero, b0, b1);
-    }
+    uint32_t x = dsp_add_even(zero, a), y = dsp_add_even(zero, b);
+    at[0] = x << up & keep;
+    at[1] = y << up & keep;
+    at[2 * DW_ROWS] = x >> (16 - up) & keep;
+    at[2 * DW_ROWS + 1] = y >> (16 - up) & keep;
+    x = dsp_add_odd(zero, a);
+    y = dsp_add_odd(zero, b);
+    at[DW_ROWS] = x << up & keep;
+    at[DW_ROWS + 1] = y << up & keep;
+    at[3 * DW_ROWS] = x >> (16 - up) & keep;
+    at[3 * DW_ROWS + 1] = y >> (16 - up) & keep;
 }
 
-/* Rows r and r + 1 of the planes of channels [c, c + n). */
-static void pack_rows(const struct call *call, const struct part *part, int32_t r, int32_t words, int32_t c,
-                      int32_t n)
+/* Words [from, to) of rows r and r + 1 of the planes. */
+static inline void clear(uint32_t *at, int32_t from, int32_t to)
 {
-    int32_t rows_end = (part->h1 - part->h0 - 1) * call->p->stride_h + call->p->kernel_h;
-    const uint8_t *rows[2];
-    ptrdiff_t plane = (ptrdiff_t)call->words * DW_ROWS;
-    uint32_t zero = dsp_pair(-call->zx, -call->zx), *at = call->planes + r;
-    for (int i = 0; i < 2; i++) {
-        const uint8_t *row = r + i < rows_end ? nn_in_row(call->in, part->row + r + i) : NULL;
-        rows[i] = row ? row + (c - call->in->c0) : NULL;
+    for (at += from * DW_PITCH; from < to; from++, at += DW_PITCH)
+        for (int i = 0; i < DW_GROUP; i++)
+            at[i * DW_ROWS] = at[i * DW_ROWS + 1] = 0;
+}
+
+/* One row. */
+static inline void clear_row(uint32_t *at, int32_t words)
+{
+    for (int32_t j = 0; j < words; j++, at += DW_PITCH)
+        at[0] = at[DW_ROWS] = at[2 * DW_ROWS] = at[3 * DW_ROWS] = 0;
+}
+
+/* Two rows of fewer than four channels, one may be outside the image: pixel by pixel. */
+NN_NOINLINE static void pack_some(const struct columns *c, const uint8_t *a, const uint8_t *b, int32_t stride,
+                                  int32_t n, uint32_t *at)
+{
+    ptrdiff_t by = c->middle;
+    for (int32_t j = c->first; j < c->end; j++, by += 2 * (ptrdiff_t)stride) {
+        uint32_t two[2][2] = {{pixel(c, a, by, n), pixel(c, a, by + stride, n)},
+                              {pixel(c, b, by, n), pixel(c, b, by + stride, n)}};
+        dw_pack((const uint8_t *)two[0], (const uint8_t *)two[1], 4, 1, c->zero, at + j * DW_PITCH);
     }
-    int64_t x = part->column, inside = call->in->width - 1;
-    for (int32_t j = 0; j < words; x += 2) {
-        int64_t here = x >= 0 && rows[0] && rows[1] && n == DW_GROUP ? (inside - x + 1) / 2 : 0;
-        if (here > 0) {
-            int32_t run = here < words - j ? (int32_t)here : words - j;
-            ptrdiff_t by = (ptrdiff_t)(x - call->in->w0) * call->in->pixel_stride;
-            pack_inside(call, rows[0] + by, rows[1] + by, run, at);
-            j += run;
-            at += run * DW_ROWS;
-            x += 2 * (run - 1);
+    if (c->outside < c->first)
+        put_halves(at + c->outside * DW_PITCH, c->zero, pixel(c, a, c->left, n), pixel(c, b, c->left, n),
+                   0xFFFF0000u, 16);
+    if (c->end < c->beyond)
+        put_halves(at + c->end * DW_PITCH, c->zero, pixel(c, a, c->right, n), pixel(c, b, c->right, n),
+                   0xFFFF, 0);
+}
+
+/* Rows r and r + 1 of the planes of channels [c, c + n), which begin at a and b. */
+static inline void pack_rows(const struct columns *c, const uint8_t *a, const uint8_t *b, int32_t stride,
+                             uint32_t *at)
+{
+    if (c->inside > 0)
+        dw_pack(a + c->middle, b + c->middle, stride, (uint32_t)c->inside, c->zero, at + c->first * DW_PITCH);
+    if (c->outside < c->first)
+        put_halves(at + c->outside * DW_PITCH, c->zero, dsp_load(a + c->left), dsp_load(b + c->left),
+                   0xFFFF0000u, 16);
+    if (c->end < c->beyond)
+        put_halves(at + c->end * DW_PITCH, c->zero, dsp_load(a + c->right), dsp_load(b + c->right), 0xFFFF,
+                   0);
+}
+
+/* All rows that the part needs; `rows` has them from the input's first channel on, NULL outside the image. */
+NN_NOINLINE NN_ITCM static void pack_planes(const struct call *call, const struct columns *columns,
+                                            const uint8_t *const *rows, int32_t n_rows, int32_t c, int32_t n)
+{
+    const struct columns own = *columns; /* that no store below could alias */
+    ptrdiff_t by = c - call->in->c0;
+    int32_t stride = call->in->pixel_stride;
+    uint32_t *at = call->planes;
+    for (const uint8_t *const *end = rows + n_rows; rows < end; rows += 2, at += 2) {
+        const uint8_t *a = rows[0], *b = rows[1];
+        if (!a && !b) {
+            clear(at, 0, own.words);
             continue;
         }
-        for (int i = 0; i < 2; i++)
-            put(at + i, plane, zero, word_at(call, rows[i], x, n), word_at(call, rows[i], x + 1, n));
-        j++;
-        at += DW_ROWS;
+        if (n == DW_GROUP)
+            pack_rows(&own, (a ? a : b) + by, (b ? b : a) + by, stride, at);
+        else
+            pack_some(columns, a ? a + by : NULL, b ? b + by : NULL, stride, n, at);
+        if (own.outside > 0)
+            clear(at, 0, own.outside);
+        if (own.beyond < own.words)
+            clear(at, own.beyond, own.words);
+        if (!a || !b)
+            clear_row(a ? at + 1 : at, own.words);
     }
 }
 
-static void pack_planes(const struct call *call, const struct part *part, int32_t c, int32_t n)
+/* An even number of rows: nobody reads the last if it is one too many. */
+static int32_t input_rows(const struct call *call, const struct part *part, const uint8_t *rows[DW_ROWS])
 {
     const struct nn_params *p = call->p;
-    int32_t rows = (part->h1 - part->h0 - 1) * p->stride_h + p->kernel_h;
-    int32_t words = ((part->w1 - part->w0 - 1) * p->stride_w + p->kernel_w + 1) / 2;
-    for (int32_t r = 0; r < rows; r += 2)
-        pack_rows(call, part, r, words, c, n);
+    int32_t n = (part->h1 - part->h0 - 1) * p->stride_h + p->kernel_h;
+    int64_t h = (int64_t)part->h0 * p->stride_h - p->pad_top;
+    for (int32_t r = 0; r < n; r++)
+        rows[r] = nn_in_row(call->in, h + r);
+    if (n & 1)
+        rows[n] = rows[n - 1];
+    return n + (n & 1);
 }
 
 /* ---- one channel ---- */
@@ -167,7 +228,8 @@ static void pair_weights(const struct call *call, const int8_t *row, int32_t odd
     }
 }
 
-static void any_window(const struct call *call, const struct part *part, int32_t c, const uint32_t *plane)
+NN_NOINLINE NN_ITCM static void any_window(const struct call *call, const struct part *part, int32_t c,
+                                           const uint32_t *plane)
 {
     const struct nn_params *p = call->p;
     uint32_t weights[2][7][PAIRS_MAX];
@@ -181,9 +243,9 @@ static void any_window(const struct call *call, const struct part *part, int32_t
             int32_t first = w * p->stride_w, sum = 0;
             int32_t n = ((first & 1) + p->kernel_w + 1) / 2;
             for (int32_t kh = 0; kh < taps; kh++) {
-                const uint32_t *x = plane + (ptrdiff_t)(first >> 1) * DW_ROWS + kh;
+                const uint32_t *x = plane + (ptrdiff_t)(first >> 1) * DW_PITCH + kh;
                 const uint32_t *v = weights[first & 1][kh];
-                for (int32_t i = 0; i < n; i++, x += DW_ROWS)
+                for (int32_t i = 0; i < n; i++, x += DW_PITCH)
                     sum = dsp_smlad(*x, v[i], sum);
             }
             nn_requantise(call->output, call->w, c - call->w->c0, &sum, 1, y);
@@ -200,13 +262,15 @@ static bool is_quick(const struct call *call, int32_t c)
            w->shift[at] <= -2 && w->bias[at] > -(1 << 29) && w->bias[at] < 1 << 29;
 }
 
-static void window_3x3(const struct call *call, const struct part *part, int32_t c, const uint32_t *plane)
+NN_NOINLINE NN_ITCM static void window_3x3(const struct call *call, const struct part *part, int32_t c,
+                                           const uint32_t *plane)
 {
     const struct nn_params *p = call->p;
     int32_t at = c - call->w->c0, width = part->w1 - part->w0, quads = width / DW_QUAD;
+    int32_t twice = 2 * call->zw;
     const int8_t *k = weights_of(call, c);
     struct dw3 d = {.x = plane,
-                    .x_quads = (uint32_t)(quads * DW_QUAD * p->stride_w / 2 * DW_ROWS * 4),
+                    .x_quads = (uint32_t)(quads * DW_QUAD * p->stride_w / 2 * DW_PITCH * 4),
                     .x_row = p->stride_h * 4u,
                     .mantissa = call->w->mantissa[at],
                     .factor = (int32_t)(1u << (32 + call->w->shift[at])),
@@ -219,7 +283,7 @@ static void window_3x3(const struct call *call, const struct part *part, int32_t
                     .bias = call->w->bias[at] * 2,
                     .rest = (uint32_t)(width % DW_QUAD)};
     for (int i = 0; i < 3; i++, k += 3) {
-        int32_t a = 2 * (k[0] - call->zw), b = 2 * (k[1] - call->zw), e = 2 * (k[2] - call->zw);
+        int32_t a = 2 * k[0] - twice, b = 2 * k[1] - twice, e = 2 * k[2] - twice;
         d.w[2 * i] = dsp_pair(a, b);
         d.w[2 * i + 1] = dsp_pair(b, e);
     }
@@ -233,11 +297,14 @@ static void run_part(const struct call *call, const struct part *part, int32_t c
 {
     const struct nn_params *p = call->p;
     bool small = p->kernel_h == 3 && p->kernel_w == 3 && (p->stride_w == 1 || p->stride_w == 2);
+    struct columns columns = columns_of(call, part);
+    const uint8_t *rows[DW_ROWS];
+    int32_t n_rows = input_rows(call, part, rows);
     for (int32_t c = c0; c < c1; c += DW_GROUP) {
         int32_t n = nn_min(c1 - c, DW_GROUP);
-        pack_planes(call, part, c, n);
+        pack_planes(call, &columns, rows, n_rows, c, n);
         for (int32_t i = 0; i < n; i++) {
-            const uint32_t *plane = call->planes + (ptrdiff_t)i * call->words * DW_ROWS;
+            const uint32_t *plane = call->planes + i * DW_ROWS;
             if (small && is_quick(call, c + i))
                 window_3x3(call, part, c + i, plane);
             else
@@ -263,10 +330,8 @@ void nn_depthwise_pairs_s8(const struct nn_params *p, const struct nn_weights *w
     struct part part;
     for (part.h0 = out->h0; part.h0 < out->h1; part.h0 = part.h1) {
         part.h1 = nn_min(part.h0 + rows, out->h1);
-        part.row = (int64_t)part.h0 * p->stride_h - p->pad_top;
         for (part.w0 = out->w0; part.w0 < out->w1; part.w0 = part.w1) {
             part.w1 = nn_min(part.w0 + call.width, out->w1);
-            part.column = (int64_t)part.w0 * p->stride_w - p->pad_left;
             run_part(&call, &part, c0, c1);
         }
     }

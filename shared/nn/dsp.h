@@ -9,6 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A loop that is fast only in a frame of its own. */
+#define NN_NOINLINE __attribute__((noinline))
+
 /* Code that runs from ITCM on a board. */
 #if defined(__arm__)
 #define NN_ITCM __attribute__((section(".itcm")))

@@ -22,6 +22,8 @@ _Static_assert(offsetof(struct tiles, bias) == 4 && offsetof(struct tiles, loop)
                    offsetof(struct tiles, zero_point) == 52 && sizeof(struct tiles) == 56,
                "the assembly below knows these offsets");
 
+/* clang-format off */
+
 /* Two k of four pixels and two channels; LOAD begins a run of them, LAST ends it. */
 #define LOAD              \
     "ldr r8, [r12], #4\n" \
@@ -211,152 +213,220 @@ _Static_assert(offsetof(struct dw3, x) == 24 && offsetof(struct dw3, x_quads) ==
                    offsetof(struct dw3, rows) == 52 && offsetof(struct dw3, rows_end) == 56 &&
                    offsetof(struct dw3, offset) == 60 && offsetof(struct dw3, zero_point) == 64 &&
                    offsetof(struct dw3, bias) == 68 && offsetof(struct dw3, rest) == 72 &&
-                   sizeof(struct dw3) == 76 && DW_ROWS == 16,
+                   sizeof(struct dw3) == 76 && DW_ROWS == 32 && DW_PITCH == 128,
                "the assembly below knows these offsets");
 
 /* Depthwise: r0-r3 are four outputs' sums, r4-r9 the weights (k0, k1), (k1, k2) of three rows, r10-r12 words
- * of a row, 64 bytes apart, lr points at the first. `a`, `b` are a row's weights, `n` the next row's offset.
- */
-#define STRIDE1_ROW(a, b, l0, l1, l2)                              \
-    "smlad r0, r10, " a ", r0\n"                                   \
-    "smlatb r1, r10, " a ", r1\n" l0 "smlabt r0, r11, " b ", r0\n" \
-    "smlad r1, r11, " b ", r1\n"                                   \
-    "smlad r2, r11, " a ", r2\n"                                   \
-    "smlatb r3, r11, " a ", r3\n" l1 "smlabt r2, r12, " b ", r2\n" \
+ * of a row, 512 bytes apart, lr points at the first. On the stack: 0 four times the bias, 16 x of the row to
+ * come, 20 x_quads, 24 x_row, 28 mantissa, 32 factor, 36 y, 40 stride, 44 rows, 48 rows_end, 52 offset, 56
+ * zero point, 60 end of the row's quads, 64 what comes after them, 68 what a row begins with, 72 rest. */
+#define STRIDE1_ROW(a, b, l0, l1, l2)   \
+    "smlad r0, r10, " a ", r0\n"        \
+    "smlatb r1, r10, " a ", r1\n" l0    \
+    "smlabt r0, r11, " b ", r0\n"       \
+    "smlad r1, r11, " b ", r1\n"        \
+    "smlad r2, r11, " a ", r2\n"        \
+    "smlatb r3, r11, " a ", r3\n" l1    \
+    "smlabt r2, r12, " b ", r2\n"       \
     "smlad r3, r12, " b ", r3\n" l2
-#define STRIDE1_QUAD                                                                                    \
-    "ldr r0, [sp, #68]\n"                                                                               \
-    "ldr r10, [lr]\n"                                                                                   \
-    "ldr r11, [lr, #64]\n"                                                                              \
-    "mov r1, r0\n"                                                                                      \
-    "ldr r12, [lr, #128]\n"                                                                             \
-    "mov r2, r0\n"                                                                                      \
-    "mov r3, r0\n" STRIDE1_ROW("r4", "r5", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #68]\n",               \
-                               "ldr r12, [lr, #132]\n")                                                 \
-        STRIDE1_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #72]\n", "ldr r12, [lr, #136]\n") \
-            STRIDE1_ROW("r8", "r9", "", "", "")
-#define STRIDE1_PAIR_ROW(a, b, l0, l1)                             \
-    "smlad r0, r10, " a ", r0\n"                                   \
-    "smlatb r1, r10, " a ", r1\n" l0 "smlabt r0, r11, " b ", r0\n" \
+#define STRIDE1_QUAD                    \
+    "ldr r10, [lr]\n"                   \
+    "ldmia sp, {r0-r3}\n"               \
+    "ldr r11, [lr, #512]\n"             \
+    "ldr r12, [lr, #1024]\n"            \
+    STRIDE1_ROW("r4", "r5", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #516]\n", "ldr r12, [lr, #1028]\n") \
+    STRIDE1_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #520]\n", "ldr r12, [lr, #1032]\n") \
+    STRIDE1_ROW("r8", "r9", "", "", "")
+#define STRIDE1_PAIR_ROW(a, b, l0, l1)  \
+    "smlad r0, r10, " a ", r0\n"        \
+    "smlatb r1, r10, " a ", r1\n" l0    \
+    "smlabt r0, r11, " b ", r0\n"       \
     "smlad r1, r11, " b ", r1\n" l1
-#define STRIDE1_PAIR                                                                           \
-    "ldr r0, [sp, #68]\n"                                                                      \
-    "ldr r10, [lr]\n"                                                                          \
-    "ldr r11, [lr, #64]\n"                                                                     \
-    "mov r1, r0\n" STRIDE1_PAIR_ROW("r4", "r5", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #68]\n") \
-        STRIDE1_PAIR_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #72]\n")            \
-            STRIDE1_PAIR_ROW("r8", "r9", "", "")
+#define STRIDE1_PAIR                    \
+    "ldr r10, [lr]\n"                   \
+    "ldmia sp, {r0-r1}\n"               \
+    "ldr r11, [lr, #512]\n"             \
+    STRIDE1_PAIR_ROW("r4", "r5", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #516]\n") \
+    STRIDE1_PAIR_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #520]\n") \
+    STRIDE1_PAIR_ROW("r8", "r9", "", "")
 
-#define STRIDE2_ROW(a, b, l0, l1, l2, l3, l4)                     \
-    "smlad r0, r10, " a ", r0\n" l0 "smlabt r0, r11, " b ", r0\n" \
-    "smlad r1, r11, " a ", r1\n" l1 "smlabt r1, r12, " b ", r1\n" \
-    "smlad r2, r12, " a ", r2\n" l2 "smlabt r2, r10, " b ", r2\n" \
-    "smlad r3, r10, " a ", r3\n" l3 "smlabt r3, r11, " b ", r3\n" l4
-#define STRIDE2_QUAD                                                                                       \
-    "ldr r0, [sp, #68]\n"                                                                                  \
-    "ldr r10, [lr]\n"                                                                                      \
-    "ldr r11, [lr, #64]\n"                                                                                 \
-    "mov r1, r0\n"                                                                                         \
-    "ldr r12, [lr, #128]\n"                                                                                \
-    "mov r2, r0\n"                                                                                         \
-    "mov r3, r0\n" STRIDE2_ROW("r4", "r5", "ldr r10, [lr, #192]\n", "ldr r11, [lr, #256]\n",               \
-                               "ldr r12, [lr, #132]\n", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #68]\n")     \
-        STRIDE2_ROW("r6", "r7", "ldr r10, [lr, #196]\n", "ldr r11, [lr, #260]\n", "ldr r12, [lr, #136]\n", \
-                    "ldr r10, [lr, #8]\n", "ldr r11, [lr, #72]\n")                                         \
-            STRIDE2_ROW("r8", "r9", "ldr r10, [lr, #200]\n", "ldr r11, [lr, #264]\n", "", "", "")
-#define STRIDE2_PAIR_ROW(a, b, l0, l1, l2)                        \
-    "smlad r0, r10, " a ", r0\n" l0 "smlabt r0, r11, " b ", r0\n" \
-    "smlad r1, r11, " a ", r1\n" l1 "smlabt r1, r12, " b ", r1\n" l2
-#define STRIDE2_PAIR                                                                                         \
-    "ldr r0, [sp, #68]\n"                                                                                    \
-    "ldr r10, [lr]\n"                                                                                        \
-    "ldr r11, [lr, #64]\n"                                                                                   \
-    "mov r1, r0\n"                                                                                           \
-    "ldr r12, [lr, #128]\n" STRIDE2_PAIR_ROW("r4", "r5", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #68]\n",      \
-                                             "ldr r12, [lr, #132]\n")                                        \
-        STRIDE2_PAIR_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #72]\n", "ldr r12, [lr, #136]\n") \
-            STRIDE2_PAIR_ROW("r8", "r9", "", "", "")
+#define STRIDE2_ROW(a, b, l0, l1, l2, l3, l4)   \
+    "smlad r0, r10, " a ", r0\n" l0     \
+    "smlabt r0, r11, " b ", r0\n"       \
+    "smlad r1, r11, " a ", r1\n" l1     \
+    "smlabt r1, r12, " b ", r1\n"       \
+    "smlad r2, r12, " a ", r2\n" l2     \
+    "smlabt r2, r10, " b ", r2\n"       \
+    "smlad r3, r10, " a ", r3\n" l3     \
+    "smlabt r3, r11, " b ", r3\n" l4
+#define STRIDE2_QUAD                    \
+    "ldr r10, [lr]\n"                   \
+    "ldmia sp, {r0-r3}\n"               \
+    "ldr r11, [lr, #512]\n"             \
+    "ldr r12, [lr, #1024]\n"            \
+    STRIDE2_ROW("r4", "r5", "ldr r10, [lr, #1536]\n", "ldr r11, [lr, #2048]\n", "ldr r12, [lr, #1028]\n", \
+                "ldr r10, [lr, #4]\n", "ldr r11, [lr, #516]\n")                                           \
+    STRIDE2_ROW("r6", "r7", "ldr r10, [lr, #1540]\n", "ldr r11, [lr, #2052]\n", "ldr r12, [lr, #1032]\n", \
+                "ldr r10, [lr, #8]\n", "ldr r11, [lr, #520]\n")                                           \
+    STRIDE2_ROW("r8", "r9", "ldr r10, [lr, #1544]\n", "ldr r11, [lr, #2056]\n", "", "", "")
+#define STRIDE2_PAIR_ROW(a, b, l0, l1, l2)  \
+    "smlad r0, r10, " a ", r0\n" l0     \
+    "smlabt r0, r11, " b ", r0\n"       \
+    "smlad r1, r11, " a ", r1\n" l1     \
+    "smlabt r1, r12, " b ", r1\n" l2
+#define STRIDE2_PAIR                    \
+    "ldr r10, [lr]\n"                   \
+    "ldmia sp, {r0-r1}\n"               \
+    "ldr r11, [lr, #512]\n"             \
+    "ldr r12, [lr, #1024]\n"            \
+    STRIDE2_PAIR_ROW("r4", "r5", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #516]\n", "ldr r12, [lr, #1028]\n") \
+    STRIDE2_PAIR_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #520]\n", "ldr r12, [lr, #1032]\n") \
+    STRIDE2_PAIR_ROW("r8", "r9", "", "", "")
 
-#define SCALE_QUAD               \
-    "ldrd r10, r11, [sp, #36]\n" \
-    "ldr r12, [sp, #64]\n" SCALE_FOUR("r0", "r1", "r2", "r3", "r10", "r11")
-#define SCALE_PAIR               \
-    "ldrd r10, r11, [sp, #36]\n" \
-    "ldr r12, [sp, #64]\n"       \
-    "smmulr r0, r0, r10\n"       \
-    "smmulr r1, r1, r10\n"       \
-    "add r0, r0, r0, asr #31\n"  \
-    "add r1, r1, r1, asr #31\n"  \
-    "smmlar r0, r0, r11, r12\n"  \
-    "smmlar r1, r1, r11, r12\n"  \
-    "ssat r0, #8, r0\n"          \
+#define SCALE_QUAD                      \
+    "ldrd r10, r11, [sp, #28]\n"        \
+    "ldr r12, [sp, #56]\n"              \
+    SCALE_FOUR("r0", "r1", "r2", "r3", "r10", "r11")
+#define SCALE_PAIR                      \
+    "ldrd r10, r11, [sp, #28]\n"        \
+    "ldr r12, [sp, #56]\n"              \
+    "smmulr r0, r0, r10\n"              \
+    "smmulr r1, r1, r10\n"              \
+    "add r0, r0, r0, asr #31\n"         \
+    "add r1, r1, r1, asr #31\n"         \
+    "smmlar r0, r0, r11, r12\n"         \
+    "smmlar r1, r1, r11, r12\n"         \
+    "ssat r0, #8, r0\n"                 \
     "ssat r1, #8, r1\n"
-#define STORE_THREE               \
-    "ldrd r10, r11, [sp, #44]\n"  \
-    "strb r0, [r10]\n"            \
-    "strb r1, [r10, r11]\n"       \
-    "add r10, r10, r11, lsl #1\n" \
+#define STORE_THREE                     \
+    "ldrd r10, r11, [sp, #36]\n"        \
+    "strb r0, [r10]\n"                  \
+    "strb r1, [r10, r11]\n"             \
+    "add r10, r10, r11, lsl #1\n"       \
     "strb r2, [r10]\n"
 
-#define DW3_BODY(quad, pair, advance)                          \
-    "push {r4-r11, lr}\n"                                      \
-    "sub sp, #80\n"                                            \
-    "ldmia r0!, {r1-r10}\n"                                    \
-    "stmia sp, {r1-r10}\n"                                     \
-    "add r11, sp, #40\n"                                       \
-    "ldmia r0, {r1-r9}\n"                                      \
-    "stmia r11, {r1-r9}\n"                                     \
-    "ldmia sp, {r4-r9}\n"                                      \
-    "0:\n"                      /* a row */                    \
-    "ldrd r12, lr, [sp, #24]\n" /* x, bytes of its quads */    \
-    "ldr r10, [sp, #52]\n"                                     \
-    "ldr r11, [sp, #60]\n"                                     \
-    "add lr, r12, lr\n"                                        \
-    "str lr, [sp, #76]\n"                                      \
-    "ldr r0, [r10], #4\n"                                      \
-    "str r10, [sp, #52]\n"                                     \
-    "add r0, r0, r11\n"                                        \
-    "ldr r10, [sp, #32]\n"                                     \
-    "str r0, [sp, #44]\n"                                      \
-    "add r10, r12, r10\n"                                      \
-    "str r10, [sp, #24]\n"                                     \
-    "cmp r12, lr\n"                                            \
-    "mov lr, r12\n"                                            \
-    "beq 2f\n"                                                 \
-    "1:\n" quad SCALE_QUAD STORE_THREE "strb r3, [r10, r11]\n" \
-    "add r10, r10, r11, lsl #1\n"                              \
-    "str r10, [sp, #44]\n"                                     \
-    "ldr r10, [sp, #76]\n"                                     \
-    "add lr, lr, #" advance "\n"                               \
-    "cmp lr, r10\n"                                            \
-    "bne 1b\n"                                                 \
-    "2:\n"                                                     \
-    "ldr r0, [sp, #72]\n"                                      \
-    "cmp r0, #2\n"                                             \
-    "bls 3f\n" quad SCALE_QUAD STORE_THREE "b 4f\n"            \
-    "3:\n"                                                     \
-    "cmp r0, #0\n"                                             \
-    "beq 4f\n" pair SCALE_PAIR "ldrd r10, r11, [sp, #44]\n"    \
-    "ldr r12, [sp, #72]\n"                                     \
-    "strb r0, [r10]\n"                                         \
-    "cmp r12, #2\n"                                            \
-    "it eq\n"                                                  \
-    "strbeq r1, [r10, r11]\n"                                  \
-    "4:\n"                                                     \
-    "ldrd r10, r11, [sp, #52]\n"                               \
-    "cmp r10, r11\n"                                           \
-    "bne 0b\n"                                                 \
-    "add sp, #80\n"                                            \
-    "pop {r4-r11, pc}\n"
+#define DW3_BODY(quad, pair, advance)   \
+    "push {r4-r11, lr}\n"               \
+    "sub sp, #76\n"                     \
+    "ldmia r0!, {r4-r9}\n"              \
+    "add lr, sp, #16\n"                 \
+    "ldmia r0!, {r1-r3, r10-r12}\n"     \
+    "stmia lr!, {r1-r3, r10-r12}\n"     \
+    "mov r12, r2\n"                     \
+    "ldmia r0!, {r1-r3, r10-r11}\n"     \
+    "stmia lr!, {r1-r3, r10-r11}\n"     \
+    "ldmia r0, {r0, r1}\n"              \
+    "mov r2, r0\n"                      \
+    "mov r3, r0\n"                      \
+    "mov r10, r0\n"                     \
+    "str r1, [sp, #72]\n"               \
+    "stmia sp, {r0, r2, r3, r10}\n"     \
+    "adr r2, 9f\n"                      \
+    "ldr r3, [r2, r1, lsl #2]\n"        \
+    "ldr r2, [r2, #16]\n"               \
+    "cmp r12, #0\n"                     \
+    "it eq\n"                           \
+    "moveq r2, r3\n"                    \
+    "strd r3, r2, [sp, #64]\n"          \
+    "0:\n" /* a row */                  \
+    "ldr r10, [sp, #44]\n"              \
+    "ldrd r12, r0, [sp, #16]\n"         \
+    "ldr r11, [sp, #52]\n"              \
+    "ldr r1, [r10], #4\n"               \
+    "ldr r2, [sp, #24]\n"               \
+    "add r0, r12, r0\n"                 \
+    "add r1, r1, r11\n"                 \
+    "str r10, [sp, #44]\n"              \
+    "add r2, r12, r2\n"                 \
+    "str r0, [sp, #60]\n"               \
+    "mov lr, r12\n"                     \
+    "str r2, [sp, #16]\n"               \
+    "str r1, [sp, #36]\n"               \
+    "ldr pc, [sp, #68]\n"               \
+    "1:\n" quad SCALE_QUAD STORE_THREE  \
+    "strb r3, [r10, r11]\n"             \
+    "ldr r12, [sp, #60]\n"              \
+    "add r10, r10, r11, lsl #1\n"       \
+    "add lr, lr, #" advance "\n"        \
+    "str r10, [sp, #36]\n"              \
+    "cmp lr, r12\n"                     \
+    "bne 1b\n"                          \
+    "ldr pc, [sp, #64]\n"               \
+    "2:\n" pair SCALE_PAIR              \
+    "ldrd r10, r11, [sp, #36]\n"        \
+    "ldr r12, [sp, #72]\n"              \
+    "strb r0, [r10]\n"                  \
+    "cmp r12, #2\n"                     \
+    "it eq\n"                           \
+    "strbeq r1, [r10, r11]\n"           \
+    "b 4f\n"                            \
+    "3:\n" quad SCALE_QUAD STORE_THREE  \
+    "4:\n"                              \
+    "ldrd r10, r11, [sp, #44]\n"        \
+    "cmp r10, r11\n"                    \
+    "bne 0b\n"                          \
+    "add sp, #76\n"                     \
+    "pop {r4-r11, pc}\n"                \
+    ".balign 4\n"                       \
+    "9: .word 4b + 1, 2b + 1, 2b + 1, 3b + 1, 1b + 1\n"
 
 NN_ITCM __attribute__((naked)) void dw3_stride1(const struct dw3 *d NN_UNUSED)
 {
-    __asm__(DW3_BODY(STRIDE1_QUAD, STRIDE1_PAIR, "128"));
+    __asm__(DW3_BODY(STRIDE1_QUAD, STRIDE1_PAIR, "1024"));
 }
 
 NN_ITCM __attribute__((naked)) void dw3_stride2(const struct dw3 *d NN_UNUSED)
 {
-    __asm__(DW3_BODY(STRIDE2_QUAD, STRIDE2_PAIR, "256"));
+    __asm__(DW3_BODY(STRIDE2_QUAD, STRIDE2_PAIR, "2048"));
+}
+
+/* Two rows of two pixels, widened: their planes' words, two rows each. */
+#define DW_PACK_STORE(a0, a1, b0, b1, first, second)    \
+    "pkhtb lr, " a1 ", " a0 ", asr #16\n"               \
+    "pkhbt " a0 ", " a0 ", " a1 ", lsl #16\n"           \
+    "pkhtb " a1 ", " b1 ", " b0 ", asr #16\n"           \
+    "pkhbt " b0 ", " b0 ", " b1 ", lsl #16\n"           \
+    "strd lr, " a1 ", " second "\n"                     \
+    "strd " a0 ", " b0 ", " first "\n"
+#define DW_PACK_STEP                    \
+    "ldr r4, [r0, r2]\n"                \
+    "ldr r5, [r0]\n"                    \
+    "add r0, r0, r2, lsl #1\n"          \
+    "ldr r6, [r1, r2]\n"                \
+    "ldr r7, [r1]\n"                    \
+    "add r1, r1, r2, lsl #1\n"          \
+    "sxtab16 r8, r12, r5, ror #8\n"     \
+    "sxtab16 r9, r12, r4, ror #8\n"     \
+    "sxtab16 r10, r12, r7, ror #8\n"    \
+    "sxtab16 r11, r12, r6, ror #8\n"    \
+    "sxtab16 r5, r12, r5\n"             \
+    "sxtab16 r4, r12, r4\n"             \
+    DW_PACK_STORE("r8", "r9", "r10", "r11", "[r3, #128]", "[r3, #384]") \
+    "sxtab16 r7, r12, r7\n"             \
+    "sxtab16 r6, r12, r6\n"             \
+    DW_PACK_STORE("r5", "r4", "r7", "r6", "[r3], #512", "[r3, #256]")
+
+/* r0 a, r1 b, r2 stride, r3 words; on the stack zero, to. Two steps at a time. */
+NN_ITCM __attribute__((naked)) void dw_pack(const uint8_t *a NN_UNUSED, const uint8_t *b NN_UNUSED,
+                                            int32_t stride NN_UNUSED, uint32_t words NN_UNUSED,
+                                            uint32_t zero NN_UNUSED, uint32_t *to NN_UNUSED)
+{
+    __asm__("push {r4-r11, lr}\n"
+            "ldrd r12, lr, [sp, #36]\n"
+            "tst r3, #1\n"
+            "add r4, lr, r3, lsl #9\n"
+            "mov r3, lr\n"
+            "push {r4}\n"
+            "bne 2f\n"
+            "1:\n"
+            DW_PACK_STEP
+            "2:\n"
+            DW_PACK_STEP
+            "ldr lr, [sp]\n"
+            "cmp r3, lr\n"
+            "bne 1b\n"
+            "add sp, #4\n"
+            "pop {r4-r11, pc}\n");
 }
 
 /* Four k of four channels: r4-r7 are the sums, r8 and r9 activations. */
@@ -404,6 +474,8 @@ NN_ITCM __attribute__((naked)) void fours_dot(const int8_t *w NN_UNUSED, const u
             "stmia r3, {r4-r7}\n"
             "pop {r3-r11, pc}\n");
 }
+
+/* clang-format on */
 
 #else
 
@@ -469,14 +541,33 @@ void tiles_unpack(const int8_t *from, uint32_t groups, uint32_t *to)
     }
 }
 
+void dw_pack(const uint8_t *a, const uint8_t *b, int32_t stride, uint32_t words, uint32_t zero, uint32_t *to)
+{
+    for (; words > 0; words--, to += DW_PITCH) {
+        for (int r = 0; r < 2; r++) {
+            const uint8_t *row = r ? b : a;
+            uint32_t p = dsp_load(row), q = dsp_load(row + stride);
+            uint32_t x = dsp_add_even(zero, p), y = dsp_add_even(zero, q);
+            to[r] = dsp_lows(x, y);
+            to[2 * DW_ROWS + r] = dsp_highs(x, y);
+            x = dsp_add_odd(zero, p);
+            y = dsp_add_odd(zero, q);
+            to[DW_ROWS + r] = dsp_lows(x, y);
+            to[3 * DW_ROWS + r] = dsp_highs(x, y);
+        }
+        a += 2 * (ptrdiff_t)stride;
+        b += 2 * (ptrdiff_t)stride;
+    }
+}
+
 /* Outputs [first, first + n) of a row, the words of its input at x. */
 static void dw3_outputs(const struct dw3 *d, const uint32_t *x, uint32_t stride, int8_t *y, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         int32_t sum = d->bias;
         for (int r = 0; r < 3; r++) {
-            const uint32_t *at = x + i * stride / 2 * DW_ROWS + r;
-            uint32_t a = at[0], b = at[DW_ROWS];
+            const uint32_t *at = x + i * stride / 2 * DW_PITCH + r;
+            uint32_t a = at[0], b = at[DW_PITCH];
             if (i * stride % 2 == 0) {
                 sum = dsp_smlad(a, d->w[2 * r], sum);
                 sum = dsp_smlad(b & 0xFFFF, d->w[2 * r + 1] >> 16, sum);
@@ -494,7 +585,7 @@ static void dw3_outputs(const struct dw3 *d, const uint32_t *x, uint32_t stride,
 static void dw3_rows(const struct dw3 *d, uint32_t stride)
 {
     const uint32_t *x = d->x;
-    uint32_t quads = d->x_quads / (2 * DW_ROWS * 4 * stride);
+    uint32_t quads = d->x_quads / (2 * DW_PITCH * 4 * stride);
     for (void *const *row = d->rows; row != d->rows_end; row++, x += d->x_row / 4)
         dw3_outputs(d, x, stride, (int8_t *)*row + d->offset, quads * DW_QUAD + d->rest);
 }

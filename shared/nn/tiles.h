@@ -12,7 +12,8 @@
 enum {
     TILE_PIXELS = 4,   /* pixels that go together, for each of two channels */
     TILE_WORDS = 8,    /* of x for two steps of k: four pixels' (k0, k2), then their (k1, k3) */
-    DW_ROWS = 16,      /* input rows in a plane */
+    DW_ROWS = 32,      /* input rows in a plane */
+    DW_PITCH = 128,    /* words from two columns of all planes to the next two */
     DW_QUAD = 4,       /* outputs of a depthwise row that go together */
     DW_GROUP = 4,      /* channels packed together */
     FOURS_CHANNELS = 4 /* channels of a group of NN_LAYOUT_FOURS */
@@ -45,8 +46,12 @@ void tiles_raw(const struct tiles *t, int32_t *sums);
 /* Widens `groups` groups of 4 k of a channel pair (NN_LAYOUT_PAIRS) into tiles.w. `from` is aligned to 4. */
 void tiles_unpack(const int8_t *from, uint32_t groups, uint32_t *to);
 
-/* Depthwise 3x3 of one channel over rows of a plane: element (row r, columns 2j and 2j + 1) lies in word
- * j * DW_ROWS + r. */
+/* Depthwise: planes of four channels, interleaved: element (channel c, row r, columns 2j and 2j + 1) lies in
+ * word j * DW_PITCH + c * DW_ROWS + r. dw_pack fills rows r and r + 1 from `words` times two pixels of four
+ * int8 at `a` and at `b`, adding the halves of `zero`. */
+void dw_pack(const uint8_t *a, const uint8_t *b, int32_t stride, uint32_t words, uint32_t zero, uint32_t *to);
+
+/* 3x3 of one channel over rows of its plane. */
 struct dw3 {
     uint32_t w[6];     /* of each kernel row (k0, k1), (k1, k2); twice the weights */
     const uint32_t *x; /* row 0 of the first output row */

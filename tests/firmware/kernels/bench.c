@@ -74,8 +74,8 @@ struct job {
 static void set_maps(struct job *job)
 {
     const struct shape *s = job->shape;
-    int32_t pad = s->side / 2, out_h = s->h / s->stride, out_w = s->w / s->stride;
-    for (int32_t h = -pad; h < s->h + pad; h++)
+    int32_t pad = job->p.pad_top, out_h = s->h / s->stride, out_w = s->w / s->stride;
+    for (int32_t h = -pad; h < s->h + s->side; h++)
         job->in_rows[h + pad] = h >= 0 && h < s->h ? input + h * s->w * s->c : 0;
     job->in = (struct nn_in){job->in_rows, -pad, 0, 0, s->c, s->w};
     for (int i = 0; i < 2; i++) {
@@ -140,14 +140,16 @@ static int run_shape(const struct shape *shape, uint64_t seed)
     static struct job job;
     struct prng prng = prng_seed(seed);
     job = (struct job){.shape = shape};
+    int32_t pad =
+        (shape->h / shape->stride - 1) * shape->stride + shape->side - shape->h; /* as SAME has it */
     job.p = (struct nn_params){.kernel_h = (uint16_t)shape->side,
                                .kernel_w = (uint16_t)shape->side,
                                .stride_h = (uint16_t)shape->stride,
                                .stride_w = (uint16_t)shape->stride,
                                .dilation_h = 1,
                                .dilation_w = 1,
-                               .pad_top = (int16_t)(shape->side / 2),
-                               .pad_left = (int16_t)(shape->side / 2),
+                               .pad_top = (int16_t)(pad / 2),
+                               .pad_left = (int16_t)(pad / 2),
                                .in_zero_point = {-5, 0},
                                .out_zero_point = -3,
                                .act_lo = -128,
