@@ -136,7 +136,7 @@ test-sanitize:                                ## the same under address and unde
 test-chaos: setup-test all                    ## the long series of kill -9 (50 seeds)
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) CHAOS_SEEDS=50 tests/run chaos/
 
-test-firmware: setup-test all firmware-tests  ## the firmware's tests on emulated boards, the long ones too
+test-firmware: setup-test all firmware-tests build/firmware/slirp-board ## the firmware's tests on emulated boards, the long ones too
 	@B=$(B) FACTS=$(FACTS) SANITIZE=$(SANITIZE) LONG=1 tests/run firmware/
 
 fuzz:                                         ## every fuzz target for FUZZ_SECONDS (20) each, under the sanitizers

@@ -60,6 +60,26 @@ $(FW)/shoal-faults.elf: $(filter-out %/m7_main.o,$(FW_SHARED_OBJ)) $(FW)/obj/tes
 
 include firmware/port/teensy41/teensy41.mk
 
+# The same session code, lwIP and mbedTLS as a process over libslirp, always under the sanitizers.
+FW_HOST = $(FW)/host
+FW_HOST_FLAGS = -O1 -g -std=c11 -D_GNU_SOURCE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
+	-ffile-prefix-map=$(CURDIR)=. -MMD -MP $(FW_INCLUDE)
+FW_HOST_OBJ = $(patsubst $(FW)/obj/%,$(FW_HOST)/%,$(filter-out $(FW)/obj/firmware/port/m7/%,$(FW_SHARED_OBJ))) \
+	$(patsubst %.c,$(FW_HOST)/%.o,$(wildcard firmware/port/slirp/*.c))
+$(FW_HOST)/lwip/%.o: $(FW)/src/complete firmware/net/lwipopts.h firmware/net/arch/cc.h firmware/firmware.mk
+	@mkdir -p $(@D)
+	$(Q)gcc $(FW_HOST_FLAGS) -w -c $(FW_LWIP)/$*.c -o $@
+$(FW_HOST)/mbedtls/%.o: $(FW)/src/complete firmware/net/mbedtls_config.h firmware/firmware.mk
+	@mkdir -p $(@D)
+	$(Q)gcc $(FW_HOST_FLAGS) -w -c $(FW_TLS)/library/$*.c -o $@
+$(FW_HOST)/%.o: %.c firmware/firmware.mk | $(FW)/src/complete
+	@mkdir -p $(@D)
+	$(call say,CC  $< (slirp))
+	$(Q)gcc $(FW_HOST_FLAGS) $(WARN) -c $< -o $@
+$(FW)/slirp-board: $(FW_HOST_OBJ)
+	$(call say,LD  $@)
+	$(Q)gcc -fsanitize=address,undefined $^ -o $@ -lslirp
+
 firmware-tests: firmware $(FW)/shoal-faults.elf $(B)/hostile_server $(B)/emulated_flash
 
 firmware: $(FW_IMAGES) $(FW)/shoal-teensy41.hex ## the images for Cortex-M7 boards, with their sizes against the budgets

@@ -12,6 +12,7 @@
 #define MBEDTLS_PLATFORM_NO_STD_FUNCTIONS
 #define MBEDTLS_MEMORY_BUFFER_ALLOC_C /* all of its heap is one array: net_tls.c */
 #define MBEDTLS_MEMORY_DEBUG
+#define MBEDTLS_MEMORY_ALIGN_MULTIPLE 8
 /* A heap that was written over ends this start; nothing is printed. */
 #define MBEDTLS_PLATFORM_EXIT_MACRO(code) net_tls_die()
 #define MBEDTLS_PLATFORM_FPRINTF_MACRO(...) ((void)0)

@@ -17,6 +17,12 @@ start_emulated() {
     scripts/qemu-board "$work/$name.flash" "$@" >>"$work/$name.out" 2>>"$work/$name.log" </dev/null &
     pids[$name]=$!
 }
+# start_process NAME: the same code as a process of this machine, under the sanitizers (firmware/port/slirp)
+start_process() {
+    provision "$1" || fail "provision_$1"
+    build/firmware/slirp-board "$work/$1.flash" >>"$work/$1.out" 2>>"$work/$1.log" </dev/null &
+    pids[$1]=$!
+}
 # said NAME REGEX: on its console, in any of its starts. said_count NAME REGEX
 said() { grep -aqE "$2" "$work/$1.out"; }
 said_count() { grep -acE "$2" "$work/$1.out"; }
