@@ -38,3 +38,9 @@ uint32_t reconnect_failed(struct reconnect *r)
     r->backoff_ms = r->backoff_ms >= RECONNECT_MAX_MS / 2 ? RECONNECT_MAX_MS : r->backoff_ms * 2;
     return ms < RECONNECT_MAX_MS ? ms : RECONNECT_MAX_MS;
 }
+
+bool reconnect_code_refused(struct reconnect *r)
+{
+    r->refused |= 1u << r->server % 32;
+    return r->n_servers < 32 && r->refused == (1u << r->n_servers) - 1;
+}

@@ -21,8 +21,9 @@ struct reconnect {
     uint32_t n_servers; /* 1.. */
     uint32_t tried;     /* in this round */
     uint32_t backoff_ms;
-    uint32_t random; /* never 0 */
-    bool welcomed;   /* since the last attempt began */
+    uint32_t random;  /* never 0 */
+    bool welcomed;    /* since the last attempt began */
+    uint32_t refused; /* bit n: server n has refused the enrolment code */
 };
 
 /* `seed`: any number that differs from board to board, so that a fleet does not knock all at once. */
@@ -33,5 +34,8 @@ void reconnect_welcomed(struct reconnect *reconnect);
  * at once while the round lasts, and after the round with the back-off: half to one and a half times
  * RECONNECT_MIN_MS, doubling to RECONNECT_MAX_MS. */
 uint32_t reconnect_failed(struct reconnect *reconnect);
+/* The server refused the enrolment code, or is not the one that made it. True: so have all the others, and
+ * the code is not worth another try. */
+bool reconnect_code_refused(struct reconnect *reconnect);
 
 #endif

@@ -277,7 +277,7 @@ static bool enrol(void)
     } else {
         say("not enrolled: %s (%s)", why, status_name(status));
     }
-    code_spent = status == STATUS_OK || is_code_refusal(status);
+    code_spent = status == STATUS_OK || (is_code_refusal(status) && reconnect_code_refused(&reconnect));
     net_link_close(&link);
     net_link_forget_session(&link);
     return status == STATUS_OK;

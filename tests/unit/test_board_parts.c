@@ -144,6 +144,19 @@ static void boards_do_not_knock_all_at_once(void **state)
     assert_int_equal(zero.server, 0);
 }
 
+static void code_is_spent_when_every_server_has_refused_it(void **state)
+{
+    (void)state;
+    struct reconnect r;
+    reconnect_init(&r, 2, 1);
+    assert_false(reconnect_code_refused(&r));
+    assert_false(reconnect_code_refused(&r)); /* the same again */
+    (void)reconnect_failed(&r);
+    assert_true(reconnect_code_refused(&r));
+    reconnect_init(&r, 1, 1);
+    assert_true(reconnect_code_refused(&r));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +166,7 @@ int main(void)
         cmocka_unit_test(one_server_is_tried_again_with_growing_pauses),
         cmocka_unit_test(two_servers_are_tried_in_turn_and_the_pause_is_after_both),
         cmocka_unit_test(lost_session_comes_back_to_its_server_first),
+        cmocka_unit_test(code_is_spent_when_every_server_has_refused_it),
         cmocka_unit_test(boards_do_not_knock_all_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -322,8 +322,9 @@ static void options_have_the_defaults_of_a_teensy_and_take_suffixes(void **state
     assert_int_equal(7340032, o.flash_bytes);
     assert_int_equal(600, o.clock_mhz);
     assert_int_equal(0, o.delay_ms);
-    assert_string_equal("localhost", o.host);
-    assert_string_equal("8443", o.port);
+    assert_int_equal(1, o.n_servers);
+    assert_string_equal("localhost", o.servers[0].host);
+    assert_string_equal("8443", o.servers[0].port);
     assert_int_equal(
         0, parse(&o, (const char *const[]){"--ram", "100K", "--flash=2M", "--clock", "528", "--delay-ms",
                                            "20", "--server", "[::1]:99", "--name", "attic", NULL}));
@@ -331,8 +332,9 @@ static void options_have_the_defaults_of_a_teensy_and_take_suffixes(void **state
     assert_int_equal(2097152, o.flash_bytes);
     assert_int_equal(528, o.clock_mhz);
     assert_int_equal(20, o.delay_ms);
-    assert_string_equal("::1", o.host);
-    assert_string_equal("99", o.port);
+    assert_int_equal(2, o.n_servers);
+    assert_string_equal("::1", o.servers[1].host);
+    assert_string_equal("99", o.servers[1].port);
     assert_string_equal("attic", o.name);
 }
 
@@ -351,6 +353,7 @@ static void options_that_make_no_sense_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(-1, parse(&o, (const char *const[]){wrong[i][0], wrong[i][1], NULL}));
     }
+    assert_int_equal(-1, parse(&o, (const char *const[]){"--server", "a:1", "--server", "b:2", NULL}));
     assert_int_equal(-1, parse(&o, (const char *const[]){"--code", NULL}));
     char *bare[] = {(char *)"shoal-board", (char *)"--state", (char *)"dir"};
     assert_int_equal(-1, host_options_parse(3, bare, &o));

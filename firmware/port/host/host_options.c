@@ -13,7 +13,7 @@ enum { RAM_MIN = 1024, RAM_MAX = 1 << 30, FLASH_MAX = 1 << 30 };
 void host_options_usage(void)
 {
     puts("usage: shoal-board --server HOST:PORT --state DIR [options]\n"
-         "  --server HOST:PORT  the server's board address\n"
+         "  --server HOST:PORT  the server's board address; given twice, they are tried in turn\n"
          "  --state DIR         where key, certificate and fragments are kept; one process at a time\n"
          "  --code CODE         enrolment code, needed once\n"
          "  --name NAME         the name that the board asks for\n"
@@ -60,7 +60,11 @@ static int number(const char *option, const char *text, bool suffix, uint64_t le
 static int server(const char *text, struct host_options *o)
 {
     const char *colon = strrchr(text, ':'), *from = text;
-    if (colon == NULL || colon == text || strlen(colon + 1) == 0 || strlen(colon + 1) >= sizeof o->port ||
+    if (o->n_servers == HOST_OPTIONS_SERVERS_MAX) {
+        return wrong("--server", "stands at most twice");
+    }
+    struct host_options_server *s = &o->servers[o->n_servers];
+    if (colon == NULL || colon == text || strlen(colon + 1) == 0 || strlen(colon + 1) >= sizeof s->port ||
         strspn(colon + 1, "0123456789") != strlen(colon + 1)) {
         return wrong("--server", "takes HOST:PORT");
     }
@@ -69,13 +73,14 @@ static int server(const char *text, struct host_options *o)
         from++;
         n -= 2;
     }
-    if (n == 0 || n >= sizeof o->host) {
+    if (n == 0 || n >= sizeof s->host) {
         return wrong("--server", "takes HOST:PORT");
     }
-    memcpy(o->host, from, n);
-    o->host[n] = 0;
-    strcpy(o->port, colon + 1);
-    o->server = text;
+    memcpy(s->host, from, n);
+    s->host[n] = 0;
+    strcpy(s->port, colon + 1);
+    s->given = text;
+    o->n_servers++;
     return 0;
 }
 
@@ -145,7 +150,7 @@ int host_options_parse(int argc, char **argv, struct host_options *o)
             return -1;
         }
     }
-    if (o->server == NULL) {
+    if (o->n_servers == 0) {
         return wrong("--server", "is missing");
     }
     return o->state != NULL ? 0 : wrong("--state", "is missing");

@@ -5,10 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct host_options {
-    char host[256]; /* of --server, without brackets */
+enum { HOST_OPTIONS_SERVERS_MAX = 2 };
+
+struct host_options_server {
+    char host[256]; /* without brackets */
     char port[8];
-    const char *server; /* as it was given, for messages */
+    const char *given; /* as it was given, for messages */
+};
+
+struct host_options {
+    struct host_options_server servers[HOST_OPTIONS_SERVERS_MAX]; /* --server, tried in turn */
+    uint32_t n_servers;
     const char *state;  /* folder */
     const char *code;   /* NULL: none */
     const char *name;   /* wish, "" none */

@@ -6,6 +6,7 @@
  * refuses the code and there is no certificate (exit 1).
  */
 #include "firmware/core/board.h"
+#include "firmware/core/reconnect.h"
 #include "firmware/port/host/host_arena.h"
 #include "firmware/port/host/host_enrol.h"
 #include "firmware/port/host/host_identity.h"
@@ -29,8 +30,6 @@
 #include <unistd.h>
 
 enum {
-    BACKOFF_MIN_MS = 200,
-    BACKOFF_MAX_MS = 10000,
     RESIDENT_BYTES = 262144, /* RAM for resident weights, as a Teensy has beside its arena */
     STACK_BYTES = 1 << 20,   /* of the thread that is the board */
     RENEW_IDLE_US = 100000   /* a board that may sleep for so long is idle enough to renew its certificate */
@@ -40,15 +39,15 @@ struct host {
     char **arguments;
     struct host_options options;
     struct host_identity identity;
-    struct host_link_peer peer;
+    struct host_link_peer peers[HOST_OPTIONS_SERVERS_MAX];
+    struct reconnect reconnect;
     struct host_link link;
     struct host_arena arena, resident, stack;
     pthread_t thread;
     int result; /* of run() */
     struct host_store store;
-    bool code_tried; /* refused for good */
-    bool welcomed;   /* on this connection */
-    uint32_t backoff_ms;
+    bool code_tried;   /* refused for good */
+    bool welcomed;     /* on this connection */
     uint64_t renew_us; /* not before */
     char last[800];    /* what was said last, so that nothing is said twice */
 };
@@ -61,6 +60,12 @@ static void on_signal(int number)
 {
     (void)number;
     stop = 1;
+}
+
+/* The server that is tried or spoken to now. */
+static struct host_link_peer *peer(void)
+{
+    return &host.peers[host.reconnect.server];
 }
 
 /* One line, unless it is what was said last. */
@@ -94,7 +99,7 @@ static void hook_welcome(void *context, const struct wire_welcome *welcome)
 {
     (void)context;
     host.welcomed = true;
-    host.backoff_ms = BACKOFF_MIN_MS;
+    reconnect_welcomed(&host.reconnect);
     if (welcome->name[0] != 0) {
         host_identity_set_name(&host.identity, welcome->name);
     }
@@ -126,7 +131,7 @@ static void hook_certificate(void *context, const struct wire_cert *cert)
                                   cert->n_authority, &error) != 0) {
         LOG_WARN("board", "%s", error.message);
     } else {
-        host_link_forget_session(&host.peer);
+        host_link_forget_session(peer());
         LOG_INFO("board", "the certificate was renewed");
     }
 }
@@ -257,14 +262,10 @@ static void sleep_ms(uint32_t ms)
     }
 }
 
-/* Half to one and a half times the present back-off, which then doubles. */
+/* Until the next attempt, which may be at the other server. */
 static void back_off(void)
 {
-    uint32_t random;
-    id_random_bytes(&random, sizeof random);
-    uint32_t ms = host.backoff_ms / 2 + random % (host.backoff_ms + 1);
-    host.backoff_ms = host.backoff_ms >= BACKOFF_MAX_MS / 2 ? BACKOFF_MAX_MS : host.backoff_ms * 2;
-    sleep_ms(ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS);
+    sleep_ms(reconnect_failed(&host.reconnect));
 }
 
 /* Whether the code on the command line may be used: not for the authority that we are already enrolled with,
@@ -290,14 +291,14 @@ static bool enrol(void)
 {
     struct error error = {0};
     uint8_t state = WIRE_STATE_PENDING;
-    int status = host_enrol(&host.identity, &host.peer, host.options.code, host.options.name, &state, &error);
+    int status = host_enrol(&host.identity, peer(), host.options.code, host.options.name, &state, &error);
     if (status == 0) {
         host.code_tried = true; /* used: not again by itself */
         say("enrolled as board %s, %s", host.identity.board,
             state == WIRE_STATE_ACCEPTED ? "accepted" : "pending");
         return true;
     }
-    host.code_tried = is_code_refusal(status);
+    host.code_tried = is_code_refusal(status) && reconnect_code_refused(&host.reconnect);
     say("not enrolled: %s (%s)", error.message, status_name(status));
     return false;
 }
@@ -311,7 +312,7 @@ static void renew(void)
         return;
     }
     host.renew_us = now + 60 * 1000000ull;
-    if (host_enrol(&host.identity, &host.peer, NULL, host.identity.name, &state, &error) == 0) {
+    if (host_enrol(&host.identity, peer(), NULL, host.identity.name, &state, &error) == 0) {
         LOG_INFO("board", "the certificate was renewed");
     } else {
         LOG_WARN("board", "the certificate was not renewed: %s", error.message);
@@ -364,7 +365,7 @@ static void session(void)
     board_disconnected(&board);
     if (host.link.refused) {
         say("refused: %s (%s)", host.link.refusal.reason, status_name(host.link.refusal.status));
-        host_link_forget_session(&host.peer);
+        host_link_forget_session(peer());
     } else if (stop == 0) {
         say("the link is gone: %s", status_text(status));
     }
@@ -380,12 +381,12 @@ static bool is_certificate_refusal(int status)
 static void connect_once(void)
 {
     struct error error = {0};
-    int status = host_link_open(&host.link, &host.peer, &host.identity, NULL, &error);
+    int status = host_link_open(&host.link, peer(), &host.identity, NULL, &error);
     if (status == 0) {
         session();
         status = host.link.refused ? host.link.refusal.status : 0;
     } else if (stop == 0) {
-        say("no link to %s: %s", host.options.server, error.message);
+        say("no link to %s: %s", host.options.servers[host.reconnect.server].given, error.message);
     }
     host_link_close(&host.link);
     if (stop == 0 && is_certificate_refusal(status) && code_is_new(true) && enrol()) {
@@ -452,6 +453,17 @@ static int run_on_its_stack(void)
     return host.result;
 }
 
+static void open_peers(void)
+{
+    uint32_t seed;
+    id_random_bytes(&seed, sizeof seed);
+    reconnect_init(&host.reconnect, host.options.n_servers, seed);
+    for (uint32_t i = 0; i < host.options.n_servers; i++) {
+        const struct host_options_server *server = &host.options.servers[i];
+        host_link_peer_init(&host.peers[i], server->host, server->port, host.options.delay_ms, &stop);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_handler = on_signal};
@@ -467,8 +479,7 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
-    host.backoff_ms = BACKOFF_MIN_MS;
-    host_link_peer_init(&host.peer, host.options.host, host.options.port, host.options.delay_ms, &stop);
+    open_peers();
     int rc = host_identity_open(&host.identity, host.options.state, &error);
     if (rc != 0) {
         fail(host.options.state, error.message);
@@ -483,7 +494,9 @@ int main(int argc, char **argv)
         rc = run_on_its_stack();
         host_store_close(&host.store);
     }
-    host_link_peer_free(&host.peer);
+    for (uint32_t i = 0; i < host.options.n_servers; i++) {
+        host_link_peer_free(&host.peers[i]);
+    }
     host_identity_close(&host.identity);
     host_arena_close(&host.arena);
     host_arena_close(&host.resident);
