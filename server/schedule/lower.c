@@ -98,6 +98,11 @@ static bool is_input(const struct net *net, int32_t tensor)
 static void receive_inputs(struct lower *l)
 {
     bool any = false;
+    int32_t n = 0;
+    for (int32_t k = 0; k < l->net->n_used; k++)
+        n += is_input(l->net, l->net->used[k]);
+    if (n > 1 && l->options->streamed) /* the second would wait behind rows of the first */
+        l->refused = "of several inputs none can be streamed";
     for (int32_t k = 0; k < l->net->n_used && !l->options->streamed; k++) {
         int32_t t = l->net->used[k];
         if (!is_input(l->net, t))

@@ -17,8 +17,9 @@
 #include "server/schedule/lower.h"
 
 enum { LOWER_NONE = -1, LOWER_MOVES_MAX = 32, LOWER_MOVE_BITS = 2 };
-/* Stays; is moved to the upper or the lower end of what it and its forerunners took. */
-enum lower_move { LOWER_STAY, LOWER_UP, LOWER_DOWN, LOWER_MOVES };
+/* Stays; is moved to the upper or the lower end of what it and its forerunners took; up by as much as the
+ * step's output is larger, which then has room below it. */
+enum lower_move { LOWER_STAY, LOWER_UP, LOWER_DOWN, LOWER_AHEAD, LOWER_MOVES };
 
 /* The part of a tensor that one iteration of the open loops has: ranges of rows and columns, and the most
  * that these ever hold. */

@@ -54,6 +54,19 @@ static void move(struct lower *l, int32_t tensor, int64_t distance)
         lower_end(l);
 }
 
+/* By how much the largest output that stays is larger than the tensor. */
+static int64_t growth(const struct lower *l, const int32_t *ops, int32_t n, int32_t tensor)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < n; k++) {
+        int32_t out = l->net->ops[ops[k]].out;
+        int64_t more = l->net->tensors[out].bytes - l->net->tensors[tensor].bytes;
+        if (net_is_live(l->net, l->after, out, false) && more > most)
+            most = more;
+    }
+    return (most + 3) / 4 * 4;
+}
+
 void lower_move(struct lower *l, const int32_t *ops, int32_t n)
 {
     for (int32_t k = 0; k < l->net->n_used && !l->failed; k++) {
@@ -61,16 +74,17 @@ void lower_move(struct lower *l, const int32_t *ops, int32_t n)
         if (l->home[t] < 0 || !net_is_live(l->net, l->done, t, l->options->streamed) ||
             !net_dies(l->net, l->after, t) || !lower_alone(l->net, t) || !reads(l, ops, n, t))
             continue;
-        struct shape shape = l->graph->tensors[t].shape;
-        int64_t row = (int64_t)shape.w * shape.c, up = room(l, l->home[t], true),
-                down = room(l, l->home[t], false);
-        if ((up < row && -down < row) || l->n_moves == LOWER_MOVES_MAX)
+        int64_t row = l->net->tensors[t].bytes / l->net->tensors[t].shape.h;
+        const int64_t distance[LOWER_MOVES] = {0, room(l, l->home[t], true), room(l, l->home[t], false),
+                                               n > 1 ? growth(l, ops, n, t) : 0};
+        int64_t most =
+            distance[LOWER_UP] > distance[LOWER_AHEAD] ? distance[LOWER_UP] : distance[LOWER_AHEAD];
+        most = -distance[LOWER_DOWN] > most ? -distance[LOWER_DOWN] : most;
+        if (most < row || l->n_moves == LOWER_MOVES_MAX)
             continue;
-        int32_t what = (int32_t)(l->moves >> LOWER_MOVE_BITS * l->n_moves & 3);
+        int64_t chosen = distance[l->moves >> LOWER_MOVE_BITS * l->n_moves & (LOWER_MOVES - 1)];
         l->n_moves++;
-        if (what == LOWER_UP && up >= row)
-            move(l, t, up);
-        else if (what == LOWER_DOWN && -down >= row)
-            move(l, t, down);
+        if (chosen >= row || -chosen >= row)
+            move(l, t, chosen);
     }
 }

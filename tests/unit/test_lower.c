@@ -97,6 +97,10 @@ static void check(const struct graph *graph, const struct schedule_options *opti
     if (!schedule)
         fail_msg("seed %llu, %s: schedule: %s", (unsigned long long)seed, what, error.message);
     struct plan *plan = plan_scheduled(graph, "", plan_profile("teensy41-good"), schedule, options, &error);
+    if (!plan && options->streamed && strstr(error.message, "several inputs")) {
+        schedule_free(schedule);
+        return;
+    }
     if (!plan) {
         print_steps(graph, schedule);
         fail_msg("seed %llu, %s: lower: %s", (unsigned long long)seed, what, error.message);
@@ -116,12 +120,18 @@ static void loosen(struct schedule_options *options, const struct graph *graph, 
     schedule_free(least);
 }
 
-static void run_seeds(enum schedule_axes axes, double extra, uint64_t first, uint64_t last, const char *what)
+static struct schedule_options with(enum schedule_axes axes, double extra, bool streamed)
+{
+    return (struct schedule_options){
+        .axes = axes, .accumulator = 32, .extra_macs = extra, .streamed = streamed};
+}
+
+static void run_seeds(struct schedule_options base, uint64_t first, uint64_t last, const char *what)
 {
     struct tally tally = {.plans = 0};
     for (uint64_t seed = first; seed <= last; seed++) {
         struct prng prng = prng_seed(seed);
-        struct schedule_options options = {.axes = axes, .accumulator = 32, .extra_macs = extra};
+        struct schedule_options options = base;
         struct graph *graph = random_graph(seed, NULL);
         if (prng_one_in(&prng, 2))
             loosen(&options, graph, &prng);
@@ -138,31 +148,37 @@ static void run_seeds(enum schedule_axes axes, double extra, uint64_t first, uin
 static void lowered_whole_operators_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(SCHEDULE_AXES_FULL, 0, 1, 150, "full");
+    run_seeds(with(SCHEDULE_AXES_FULL, 0, false), 1, 150, "full");
 }
 
 static void lowered_channel_loops_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(SCHEDULE_AXES_CHANNELS, 0, 1000, 1300, "channels");
+    run_seeds(with(SCHEDULE_AXES_CHANNELS, 0, false), 1000, 1300, "channels");
 }
 
 static void lowered_rows_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(SCHEDULE_AXES_ROWS, 0, 2000, 2300, "rows");
+    run_seeds(with(SCHEDULE_AXES_ROWS, 0, false), 2000, 2300, "rows");
 }
 
 static void lowered_rows_that_run_twice_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(SCHEDULE_AXES_ROWS, 100, 3000, 3200, "rows, extra MACs");
+    run_seeds(with(SCHEDULE_AXES_ROWS, 100, false), 3000, 3200, "rows, extra MACs");
 }
 
 static void lowered_patches_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(SCHEDULE_AXES_ALL, 200, 5000, 5300, "all, extra MACs");
+    run_seeds(with(SCHEDULE_AXES_ALL, 200, false), 5000, 5300, "all, extra MACs");
+}
+
+static void lowered_streamed_inputs_equal_the_reference(void **state)
+{
+    (void)state;
+    run_seeds(with(SCHEDULE_AXES_ALL, 0, true), 7000, 7200, "all, streamed");
 }
 
 /* The same images from the plan's JSON. */
@@ -254,6 +270,7 @@ int main(void)
         cmocka_unit_test(lowered_rows_equal_the_reference),
         cmocka_unit_test(lowered_rows_that_run_twice_equal_the_reference),
         cmocka_unit_test(lowered_patches_equal_the_reference),
+        cmocka_unit_test(lowered_streamed_inputs_equal_the_reference),
         cmocka_unit_test(a_board_of_little_memory_runs_a_schedule_that_fits),
         cmocka_unit_test(sums_of_fewer_than_32_bits_are_not_executed),
     };
