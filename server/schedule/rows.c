@@ -260,8 +260,8 @@ static void set_overwritten(struct segment *s, struct value *value, bool one_row
 }
 
 /* The last operator that reads a dying tensor writes a kept output over it: the row is free in the same tick.
- */
-static void free_overwritten(struct segment *s, int32_t tensor, int64_t *last)
+ * Returns that output, or -1. */
+static int32_t free_overwritten(struct segment *s, int32_t tensor, int64_t *last)
 {
     for (int32_t k = s->n - 1; k >= 0; k--) {
         const struct net_op *op = &s->net->ops[s->ops[k]];
@@ -275,15 +275,18 @@ static void free_overwritten(struct segment *s, int32_t tensor, int64_t *last)
             for (int32_t y = 0; y < s->net->tensors[tensor].shape.h && latest; y++)
                 last[y]--;
             s->overwrites[k] |= latest;
-            return;
+            return latest ? out->tensor : -1;
         }
     }
+    return -1;
 }
 
 struct dying {
     int64_t *last;
     int64_t row_bytes;
-    int32_t h, freed;
+    int32_t h;
+    int32_t over; /* the output that is written over it, -1: then `last` is a tick early */
+    bool paired;
 };
 
 /* Inputs that die in the segment: their whole bytes leave the base, their rows are followed over time. */
@@ -303,9 +306,9 @@ static int32_t find_dying(struct segment *s, bool streamed, struct dying *dying,
             alone = net->used[j] == t || net->tensors[net->used[j]].storage != t;
         if (!alone || n >= VALUES_MAX)
             continue;
-        dying[n] = (struct dying){memory, row_bytes(tensor), tensor->shape.h, 0};
         last_reads(s, t, memory);
-        free_overwritten(s, t, memory);
+        dying[n] =
+            (struct dying){memory, row_bytes(tensor), tensor->shape.h, free_overwritten(s, t, memory), false};
         memory += tensor->shape.h;
         *base -= tensor->bytes;
         n++;
@@ -313,35 +316,65 @@ static int32_t find_dying(struct segment *s, bool streamed, struct dying *dying,
     return n;
 }
 
-/* The most that outputs and what is left of dying inputs take together, over time. */
-static int64_t overlap_peak(struct segment *s, struct dying *dying, int32_t n_dying)
+/* Bytes that the output must lie below the input so as to grow into what is free. `early`: ticks that `last`
+ * is early. */
+static int64_t distance(const struct dying *in, const struct value *out, int64_t row, int32_t h,
+                        int64_t early)
+{
+    int64_t most = 0;
+    int32_t freed = 0;
+    for (int32_t r = 0; r < h; r++) {
+        while (freed < in->h && in->last[freed] + early < made_at(out, r))
+            freed++;
+        int64_t needed = (r + 1) * row - freed * in->row_bytes;
+        most = freed < in->h && needed > most ? needed : most;
+    }
+    return most;
+}
+
+/* What the two take together, one behind the other. */
+static int64_t together(const struct segment *s, const struct dying *in, const struct value *out)
+{
+    const struct net_tensor *tensor = &s->net->tensors[out->tensor];
+    int64_t row = row_bytes(tensor), end = in->h * in->row_bytes;
+    int64_t apart = distance(in, out, row, tensor->shape.h, in->over >= 0 && in->over != out->tensor);
+    if (apart > 0 && in->over == out->tensor) /* in place, or not in the same tick */
+        apart = distance(in, out, row, tensor->shape.h, 1);
+    return apart + end > tensor->bytes ? apart + end : tensor->bytes;
+}
+
+/* What outputs and dying inputs take: each output grows into the place of one input, the pair that gains most
+ * first, since offsets can hold no more. */
+static int64_t overlap_peak(const struct segment *s, struct dying *dying, int32_t n_dying)
 {
     const struct net *net = s->net;
-    int32_t made[VALUES_MAX] = {0};
-    int64_t held = 0, peak;
+    bool paired[VALUES_MAX] = {false};
+    int64_t held = 0;
     for (int32_t d = 0; d < n_dying; d++)
         held += dying[d].row_bytes * dying[d].h;
-    peak = held;
-    int32_t kept[VALUES_MAX], n_kept = 0;
-    for (int32_t v = 0; v < s->n_values; v++)
-        if (s->values[v].kept && !s->values[v].sums)
-            kept[n_kept++] = v;
+    for (int32_t v = 0; v < s->n_values; v++) {
+        paired[v] = !s->values[v].kept || s->values[v].sums;
+        held += paired[v] ? 0 : net->tensors[s->values[v].tensor].bytes;
+    }
     for (;;) {
-        struct value *next = NULL;
-        for (int32_t i = 0; i < n_kept; i++) {
-            struct value *value = &s->values[kept[i]];
-            if (made[kept[i]] < net->tensors[value->tensor].shape.h &&
-                (!next || made_at(value, made[kept[i]]) < made_at(next, made[next - s->values])))
-                next = value;
-        }
-        if (!next)
-            return peak;
-        int64_t now = made_at(next, made[next - s->values]++);
-        held += row_bytes(&net->tensors[next->tensor]);
+        int64_t most = 0;
+        int32_t in = -1, out = -1;
         for (int32_t d = 0; d < n_dying; d++)
-            for (; dying[d].freed < dying[d].h && dying[d].last[dying[d].freed] < now; dying[d].freed++)
-                held -= dying[d].row_bytes;
-        peak = held > peak ? held : peak;
+            for (int32_t v = 0; v < s->n_values && !dying[d].paired; v++) {
+                if (paired[v])
+                    continue;
+                int64_t gain = dying[d].row_bytes * dying[d].h + net->tensors[s->values[v].tensor].bytes -
+                               together(s, &dying[d], &s->values[v]);
+                if (gain > most) {
+                    most = gain;
+                    in = d;
+                    out = v;
+                }
+            }
+        if (in < 0)
+            return held;
+        dying[in].paired = paired[out] = true;
+        held -= most;
     }
 }
 
