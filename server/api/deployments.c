@@ -91,7 +91,7 @@ int api_deployment_post(struct http_exchange *x)
     int status = deploy_create(api_app(x)->deploy, request->json, request->actor, &json, &error);
     const char *id = json_string_value(json_object_get(json, "id"));
     if (status < 0) {
-        json_t *detail = id ? json_pack("{s:s}", "deployment", id) : NULL;
+        json_t *detail = id ? json_pack("{s:s}", "deployment", id) : json_incref(json);
         json_decref(json);
         return api_fail_with(x, &error, detail);
     }

@@ -17,6 +17,7 @@ struct create {
     struct error *error;
     int64_t now_ms;
     bool promoted;
+    struct trial trial; /* the plan, made before there is a deployment */
 };
 
 static int write_deployment(sqlite3 *db, void *context, struct error *error)
@@ -67,25 +68,33 @@ static struct deployment *meet(struct deploy *deploy, const struct create *creat
 }
 
 /* Where there is no place for the job now, the tick tries again. */
-static void begin_planning(struct deploy *deploy, struct deployment *d)
+static void begin_planning(struct deploy *deploy, struct deployment *d, struct trial *made)
 {
-    if (deploy_start_planning(deploy, d) < 0)
+    if (deploy_start_planning(deploy, d, made) < 0)
         d->plan_by_ms = deploy_now_ms();
+}
+
+/* Sets the status when there is one that the request meets; 0: none. */
+static void meet_call(struct deploy *deploy, void *context)
+{
+    struct create *create = context;
+    bool identical;
+    const struct deployment *met = meet(deploy, create, &identical);
+    if (!met)
+        return;
+    memcpy(create->id, met->id, sizeof create->id);
+    create->status = identical
+                         ? 200
+                         : error_set(create->error, STATUS_CONFLICT, "deployment %s of '%s' is still %s",
+                                     met->id, met->model, deploy_state_name(met->state));
 }
 
 static void create_call(struct deploy *deploy, void *context)
 {
     struct create *create = context;
-    bool identical;
-    const struct deployment *met = meet(deploy, create, &identical);
-    if (met) {
-        memcpy(create->id, met->id, sizeof create->id);
-        create->status = identical
-                             ? 200
-                             : error_set(create->error, STATUS_CONFLICT, "deployment %s of '%s' is still %s",
-                                         met->id, met->model, deploy_state_name(met->state));
+    meet_call(deploy, create); /* while the plan was made another may have come */
+    if (create->status != 0)
         return;
-    }
     struct deployment *d = calloc(1, sizeof *d);
     if (!d) {
         create->status = error_set(create->error, STATUS_NO_MEMORY, "out of memory");
@@ -111,7 +120,7 @@ static void create_call(struct deploy *deploy, void *context)
     create->status = 202;
     deploy_update_routes(deploy);
     deploy_publish(deploy, d->id);
-    begin_planning(deploy, d);
+    begin_planning(deploy, d, &create->trial);
 }
 
 static json_t *show(struct deploy *deploy, const char *id, struct error *error)
@@ -122,23 +131,7 @@ static json_t *show(struct deploy *deploy, const char *id, struct error *error)
     return json;
 }
 
-/* What no waiting can mend is refused before there is a deployment: boards that nobody knows, or twice the
- * same. */
-static int check_named(struct deploy *deploy, sqlite3 *db, const json_t *request, struct error *error)
-{
-    const json_t *named = json_object_get(request, "boards");
-    struct plan_board *boards = NULL;
-    struct error wrong;
-    int32_t n = 0;
-    error_clear(&wrong);
-    int status = json_is_array(named) ? fleet_plan_boards(deploy->fleet, db, named, &boards, &n, &wrong) : 0;
-    free(boards);
-    if (status != STATUS_NOT_FOUND && status != STATUS_INVALID_ARGUMENT)
-        return 0;
-    *error = wrong;
-    return status;
-}
-
+/* The plan first, on this thread: what cannot be planned is refused and never was a deployment. */
 int deploy_create(struct deploy *deploy, const json_t *request, const char *actor, json_t **json,
                   struct error *error)
 {
@@ -147,16 +140,17 @@ int deploy_create(struct deploy *deploy, const json_t *request, const char *acto
     sqlite3 *db = store_reader(deploy->store);
     int status = db ? deploy_parse_request(db, request, &create.request, error)
                     : error_set(error, STATUS_BUSY, "busy");
-    if (status >= 0)
-        status = check_named(deploy, db, create.request, error);
     store_reader_done(deploy->store, db);
     if (status >= 0)
+        status = deploy_ask(deploy, meet_call, &create);
+    if (status >= 0 && create.status == 0)
+        status = deploy_trial_make(deploy, create.request, &create.trial, json, error);
+    if (status >= 0 && create.status == 0)
         status = deploy_ask(deploy, create_call, &create);
-    if (status < 0) {
-        json_decref(create.request);
-        return error_set(error, (enum status)status, "%s", status_text(status));
-    }
+    deploy_trial_free(&create.trial);
     json_decref(create.request);
+    if (status < 0)
+        return error_set(error, (enum status)status, "%s", status_text(status));
     if (create.id[0])
         *json = show(deploy, create.id, NULL);
     return create.status;
@@ -226,7 +220,7 @@ static int act_replan(struct deploy *deploy, struct deployment *d, struct act *a
     if (status < 0)
         d->replanning = false;
     else
-        begin_planning(deploy, d);
+        begin_planning(deploy, d, NULL);
     return status;
 }
 

@@ -23,8 +23,9 @@ int deploy_start(struct deploy **deploy, struct store *store, struct fleet *flee
 void deploy_stop(struct deploy *deploy);
 void deploy_free(struct deploy *deploy);
 
-/* POST /deployments: `request` as DESIGN section 5. *json is the deployment. Returns 202 (new), 200 (the
- * identical one is running), or a negative status (409 with its id, 422 does_not_fit, too_few_boards).
+/* POST /deployments: `request` as DESIGN section 5. Planned at once; *json is the deployment. Returns 202
+ * (new), 200 (the identical one is running), or a negative status: STATUS_CONFLICT (*json is the one in
+ * progress), STATUS_DOES_NOT_FIT (*json is the detail {shortfalls, try}), STATUS_TOO_FEW_BOARDS and others.
  * [worker] */
 int deploy_create(struct deploy *deploy, const json_t *request, const char *actor, json_t **json,
                   struct error *error);

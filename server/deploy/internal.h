@@ -157,8 +157,23 @@ void deploy_wake_waiters(struct deploy *deploy, bool tick);
 /* Tells boards to keep what deployments use and what the last retired one of each model used. */
 void deploy_clean_boards(struct deploy *deploy);
 
-/* plan.c */
-int deploy_start_planning(struct deploy *deploy, struct deployment *deployment);
+/* trial.c: a plan of a request as deploy_parse_request() gives it. */
+struct trial {
+    struct graph *graph;
+    struct plan *plan; /* of `graph` */
+    struct plan_board *boards;
+    int32_t n;
+    struct plan_options options;
+};
+/* STATUS_DOES_NOT_FIT: *detail is {shortfalls, try} (the caller's); else it is NULL. The trial is to be freed
+ * either way. [worker] */
+int deploy_trial_make(struct deploy *deploy, const json_t *request, struct trial *trial, json_t **detail,
+                      struct error *error);
+void deploy_trial_free(struct trial *trial);
+
+/* plan.c: `made` (NULL: none) is a plan that is there already; its graph and plan are taken over when
+ * planning begins. */
+int deploy_start_planning(struct deploy *deploy, struct deployment *deployment, struct trial *made);
 /* Boards of a request, flash less what other deployments hold. */
 int deploy_boards(struct deploy *deploy, sqlite3 *db, const json_t *request, const char *self,
                   struct plan_board **boards, int32_t *n, struct error *error);

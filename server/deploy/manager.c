@@ -162,7 +162,7 @@ static void plan_when_boards_are_back(struct deploy *deploy)
         if (!asked)
             back = boards_are_back(deploy);
         asked = true;
-        if ((back || deploy_now_ms() >= d->plan_by_ms) && deploy_start_planning(deploy, d) == 0)
+        if ((back || deploy_now_ms() >= d->plan_by_ms) && deploy_start_planning(deploy, d, NULL) == 0)
             d->plan_by_ms = 0;
     }
 }

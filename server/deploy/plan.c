@@ -103,7 +103,8 @@ struct job {
     json_t *request;
     uint32_t generation;
     struct deployment
-        result; /* scratch: id, model, version, generation, placed, parts, golden are filled in */
+        result;        /* scratch: id, model, version, generation, placed, parts, golden are filled in */
+    struct trial made; /* graph and plan, or NULL: to be made */
     struct emit_fragment *fragments;
     char *plan_json;
     struct error error;
@@ -113,6 +114,7 @@ static void free_job(struct job *job)
 {
     if (job->result.placed)
         deploy_drop_generation(&job->result);
+    deploy_trial_free(&job->made);
     free(job->fragments);
     free(job->plan_json);
     json_decref(job->request);
@@ -138,35 +140,43 @@ static int make_parts(struct deployment *deployment, const struct plan *plan,
     return 0;
 }
 
+/* Graph and plan of the job, made now where they did not come with it. */
+static int make_plan(struct deploy *deploy, struct job *job)
+{
+    struct trial *made = &job->made;
+    struct error *error = &job->error;
+    if (made->plan)
+        return 0;
+    sqlite3 *db = store_reader(deploy->store);
+    int status = db ? deploy_options(job->request, &made->options, error)
+                    : error_set(error, STATUS_BUSY, "no connection");
+    made->graph = status < 0 ? NULL : deploy_load_graph(db, job->result.version, error);
+    if (made->graph)
+        status = deploy_boards(deploy, db, job->request, job->deployment, &made->boards, &made->n, error);
+    store_reader_done(deploy->store, db);
+    if (made->graph && status >= 0)
+        made->plan = plan_make(made->graph, job->result.version, made->boards, made->n, &made->options, NULL,
+                               NULL, error);
+    return made->plan ? 0 : (int)error->status;
+}
+
 static int compile(struct deploy *deploy, struct job *job)
 {
     struct error *error = &job->error;
-    struct plan_options options;
-    struct plan_board *boards = NULL;
-    int32_t n = 0;
-    sqlite3 *db = store_reader(deploy->store);
-    int status =
-        db ? deploy_options(job->request, &options, error) : error_set(error, STATUS_BUSY, "no connection");
-    struct graph *graph = status < 0 ? NULL : deploy_load_graph(db, job->result.version, error);
-    if (graph)
-        status = deploy_boards(deploy, db, job->request, job->deployment, &boards, &n, error);
-    store_reader_done(deploy->store, db);
-    if (!graph || status < 0) {
-        graph_free(graph);
-        return error->status;
-    }
-    struct plan *plan = plan_make(graph, job->result.version, boards, n, &options, NULL, NULL, error);
-    free(boards);
-    if (plan)
-        status = emit_plan(plan, &job->fragments, error);
-    if (plan && status >= 0)
-        status = conduct_table_check(&plan->table, error);
-    job->result.placed = plan && status >= 0 ? deploy_place(&job->result, graph, plan) : NULL;
-    if (!job->result.placed) {
-        plan_free(plan);
-        graph_free(graph);
+    struct trial *made = &job->made;
+    int status = make_plan(deploy, job);
+    if (status >= 0)
+        status = emit_plan(made->plan, &job->fragments, error);
+    if (status >= 0)
+        status = conduct_table_check(&made->plan->table, error);
+    if (status < 0)
+        return status;
+    job->result.placed = deploy_place(&job->result, made->graph, made->plan);
+    if (!job->result.placed)
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
-    }
+    const struct plan *plan = made->plan;
+    made->graph = NULL; /* the placed generation's now */
+    made->plan = NULL;
     status = make_parts(&job->result, plan, job->fragments);
     if (status >= 0)
         status = deploy_golden_make(&job->result, error);
@@ -302,7 +312,7 @@ static void compile_call(struct deploy *deploy, void *context)
         ;
 }
 
-int deploy_start_planning(struct deploy *deploy, struct deployment *deployment)
+int deploy_start_planning(struct deploy *deploy, struct deployment *deployment, struct trial *made)
 {
     struct job *job = calloc(1, sizeof *job);
     if (!job)
@@ -315,6 +325,12 @@ int deploy_start_planning(struct deploy *deploy, struct deployment *deployment)
     memcpy(job->result.model, deployment->model, sizeof job->result.model);
     memcpy(job->result.version, deployment->version, sizeof job->result.version);
     job->result.generation = job->generation;
+    if (made) {
+        job->made.graph = made->graph;
+        job->made.plan = made->plan;
+        made->graph = NULL;
+        made->plan = NULL;
+    }
     int status = queue_add(&deploy->compiles, compile_call, job);
     if (status < 0)
         free_job(job);

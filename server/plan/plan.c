@@ -564,7 +564,7 @@ static int check_arguments(struct search *search)
                          PLAN_BOARDS_MAX);
     if (search->options.strategy == PLAN_STRATEGY_CHANNELS ||
         search->options.strategy == PLAN_STRATEGY_STRIPS)
-        return error_set(search->error, STATUS_INVALID_ARGUMENT,
+        return error_set(search->error, STATUS_STRATEGY_UNSUPPORTED,
                          "strategy '%s' is not there yet; neuron and single are",
                          plan_strategy_name(search->options.strategy));
     if (search->options.strategy == PLAN_STRATEGY_AUTO)

@@ -60,7 +60,8 @@
     X(ABORTED, "aborted", "aborted", 409)                                                       \
     X(GOLDEN_MISMATCH, "golden_mismatch", "the boards' answer differs from the reference", 500) \
     X(PAYLOAD_TIMEOUT, "payload_timeout", "the request came too slowly", 408)                   \
-    X(DISK_FULL, "disk_full", "the disk is full", 507)
+    X(DISK_FULL, "disk_full", "the disk is full", 507)                                          \
+    X(STRATEGY_UNSUPPORTED, "strategy_unsupported", "no such strategy can be planned yet", 422)
 
 enum status_magnitude {
     STATUS_MAGNITUDE_NONE = 0,

@@ -21,7 +21,7 @@ check_equal plan_without_boards_is_refused "$STATUS $(field .error.code)" "422 t
 check_match and_says_what_is_missing "$(field .error.message)" 'no board is accepted, online'
 exits deploy_without_boards_exits_1 1 deploy demo --wait 30
 check_match and_says_why "$(cat "$work/err")" 'no board is accepted, online'
-exits status_tells_of_the_failed_deployment 1 status
+exits what_is_refused_at_once_never_was_a_deployment 0 status
 
 # ---- codes ----
 check_equal a_wrong_code_is_no_code "$(timeout 20 "$B/shoal-board" --server "$BOARD_ADDRESS" --state "$work/w" --name w --code AAAAAA-AAAAAA 2>&1 | grep -ciE 'code' | sed 's/[1-9][0-9]*/some/')" some
@@ -68,6 +68,14 @@ api_json POST /api/v1/plans '{"model":"demo","boards":["small"]}'
 check_equal too_little_flash_does_not_fit "$STATUS $(field .error.code) $(field "$shortfall.resource")" "422 does_not_fit flash"
 exits deploy_that_does_not_fit_exits_1 1 deploy demo --boards tiny --wait 30 --json
 check_equal and_prints_the_refusal_as_json "$(jq -r .error.code "$work/out")" does_not_fit
+api_json POST /api/v1/deployments '{"model":"demo","boards":["small"]}'
+check_equal a_deployment_that_does_not_fit_is_refused_at_once "$STATUS $(field .error.code) $(field "$shortfall.resource")" "422 does_not_fit flash"
+check_equal with_the_detail_of_the_dry_run "$(field '.error.detail | (.shortfalls | length) == 1 and (.try | length) > 0 and .missing_bytes > 0')" true
+for path in plans deployments; do
+    api_json POST "/api/v1/$path" '{"model":"demo","strategy":"strips"}'
+    check_match "$path: a strategy that is not there yet is refused" "$STATUS $(field .error.code) $(field .error.message)" "^422 strategy_unsupported .*'strips'"
+done
+check_equal and_there_is_no_deployment "$(curl -sS "$URL/api/v1/deployments" | jq '.items | length')" 0
 api_json POST /api/v1/plans '{"model":"demo","boards":["nobody"]}'
 check_equal an_unknown_board_is_refused "$STATUS" 404
 api_json POST /api/v1/plans '{"model":"demo","boards":["tiny","tiny"]}'
