@@ -125,6 +125,13 @@ bool loops_each(const struct net *net, const done_word *done, const struct sched
 void loops_full(const struct net *net, const done_word *done, const struct schedule_options *options,
                 int32_t op, struct move *move);
 
+/* ---- order.c ---- */
+
+/* An order of the net's operators with little memory when they run whole; false without memory. */
+bool order_find(const struct net *net, int32_t *order);
+/* Numbers the operators anew: order[i] becomes i. */
+bool order_apply(struct net *net, const int32_t *order);
+
 /* ---- rows.c ---- */
 
 enum { ROW_PLAN_MAX = 2 * NET_LOOP_OPS_MAX };

@@ -185,23 +185,87 @@ static void refuse_ram(int64_t need, int64_t ram, struct error *error)
             .segment = -1, .resource = "arena", .need_bytes = need, .have_bytes = ram};
 }
 
-static struct schedule *make(const struct net *net, const struct schedule_options *options,
+/* A search over the graph in one order. */
+struct attempt {
+    struct net *net;
+    struct schedule_options options;
+    struct search_result result;
+    bool found;
+};
+
+static void attempt_free(struct attempt *attempt)
+{
+    free(attempt->result.moves);
+    schedule_net_free(attempt->net);
+    *attempt = (struct attempt){.net = NULL};
+}
+
+/* `order`: of the net, or NULL for the graph's; `wide`: only moves in that order. */
+static void attempt_run(struct attempt *attempt, const struct graph *graph,
+                        const struct schedule_options *options, enum schedule_axes axes, const int32_t *order,
+                        bool wide)
+{
+    *attempt = (struct attempt){.net = schedule_net(graph), .options = *options};
+    attempt->options.axes = axes;
+    if (!attempt->net || (order && !order_apply(attempt->net, order)))
+        return;
+    cost_prepare(attempt->net, options->board ? options->board : schedule_board_default());
+    attempt->found = search_run(attempt->net, &attempt->options, wide, &attempt->result);
+}
+
+/* Keeps the better one in `best` and frees the other. */
+static void attempt_better(struct attempt *best, struct attempt *other, int64_t ram)
+{
+    int64_t a = best->result.limit_bytes > ram ? best->result.limit_bytes : ram;
+    int64_t b = other->result.limit_bytes > ram ? other->result.limit_bytes : ram;
+    if (other->found && (!best->found || b < a || (b == a && other->result.seconds < best->result.seconds))) {
+        struct attempt worse = *best;
+        *best = *other;
+        *other = worse;
+    }
+    attempt_free(other);
+}
+
+/* A graph that is too large to try everything: in an order with little memory, and in its own; then with
+ * fewer kinds of steps, since that search gets further. `best` is a net that nothing may have been found for.
+ */
+static void try_orders(struct attempt *best, const struct graph *graph,
+                       const struct schedule_options *options)
+{
+    int32_t *order = calloc((size_t)best->net->n_ops + 1, sizeof *order);
+    bool known = order && order_find(best->net, order), all = options->axes == SCHEDULE_AXES_ALL;
+    const int32_t *const orders[] = {order, NULL, order, NULL};
+    for (int32_t i = 0; i < 4; i++) {
+        struct attempt other;
+        if ((orders[i] && !known) || (i == 3 && !all) || (i == 2 && !all) || (i == 1 && known && !all))
+            continue;
+        attempt_run(&other, graph, options, i < 2 ? options->axes : SCHEDULE_AXES_CHANNELS, orders[i], true);
+        attempt_better(best, &other, options->ram);
+    }
+    free(order);
+    best->result.exhaustive = false;
+}
+
+static struct schedule *make(const struct graph *graph, const struct schedule_options *options,
                              struct error *error)
 {
-    struct search_result result;
+    struct attempt best;
     struct schedule *schedule = NULL;
-    if (search_run(net, options, &result) && (options->ram == 0 || result.peak_bytes <= options->ram)) {
+    attempt_run(&best, graph, options, options->axes, NULL, false);
+    if (best.net && !best.result.exhaustive && !best.result.out_of_memory)
+        try_orders(&best, graph, options);
+    if (best.found && (options->ram == 0 || best.result.peak_bytes <= options->ram)) {
         schedule = calloc(1, sizeof *schedule);
-        if (schedule && !fill(schedule, net, options, &result)) {
+        if (schedule && !fill(schedule, best.net, &best.options, &best.result)) {
             schedule_free(schedule);
             schedule = NULL;
         }
     }
-    free(result.moves);
-    if (!schedule && result.peak_bytes > options->ram && options->ram > 0)
-        refuse_ram(result.peak_bytes, options->ram, error);
+    if (best.found && !schedule && best.result.peak_bytes > options->ram && options->ram > 0)
+        refuse_ram(best.result.peak_bytes, options->ram, error);
     if (!schedule)
         error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
+    attempt_free(&best);
     return schedule;
 }
 
@@ -215,15 +279,7 @@ struct schedule *schedule_make(const struct graph *graph, const struct schedule_
         error_limit(error, SCHEDULE_OPS_MAX, graph->n_ops);
         return NULL;
     }
-    struct net *net = schedule_net(graph);
-    if (!net) {
-        error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
-        return NULL;
-    }
-    cost_prepare(net, options->board ? options->board : schedule_board_default());
-    struct schedule *schedule = make(net, options, error);
-    schedule_net_free(net);
-    return schedule;
+    return make(graph, options, error);
 }
 
 void schedule_free(struct schedule *schedule)

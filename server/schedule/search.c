@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES_MAX = 3000, LOOPS_MAX = 1000, LOOPS_WIDE = 60 };
-enum { LOOPS_WORK = 200000, ROWS_WORK = 200000000, PATCHES_WORK = 20000 };
+enum { STATES_MAX = 2000, LOOPS_MAX = 1000, LOOPS_WIDE = 60 };
+enum { LOOPS_WORK = 200000, LOOPS_WORK_QUICK = 60000, ROWS_WORK = 200000000, PATCHES_WORK = 20000 };
 
 struct queued {
     int64_t peak;
@@ -285,14 +285,17 @@ static bool search_init(struct search *search, const struct net *net, const stru
                         bool ordered)
 {
     int64_t bound = in_order(net, options);
-    *search = (struct search){.net = net,
-                              .options = options,
-                              .words = done_words(net),
-                              .n_slots = 4 * (STATES_MAX + SCHEDULE_OPS_MAX),
-                              .bound = bound > options->ram ? bound : options->ram,
-                              .work = {.loops = LOOPS_WORK, .rows = ROWS_WORK, .patches = PATCHES_WORK},
-                              .ordered = ordered,
-                              .exhaustive = true};
+    *search = (struct search){
+        .net = net,
+        .options = options,
+        .words = done_words(net),
+        .n_slots = 4 * (STATES_MAX + SCHEDULE_OPS_MAX),
+        .bound = bound > options->ram ? bound : options->ram,
+        .work = {.loops = options->axes == SCHEDULE_AXES_CHANNELS ? LOOPS_WORK_QUICK : LOOPS_WORK,
+                 .rows = ROWS_WORK,
+                 .patches = PATCHES_WORK},
+        .ordered = ordered,
+        .exhaustive = true};
     search->bits =
         malloc(((size_t)STATES_MAX + SCHEDULE_OPS_MAX + 2) * (size_t)search->words * sizeof *search->bits);
     search->slots = malloc(search->n_slots * sizeof *search->slots);
@@ -389,37 +392,37 @@ static void improve(struct search *search, struct search_result *result)
 
 /* The least peak without extra MACs; on true the search is the caller's to free. */
 static bool least(struct search *search, const struct net *net, const struct schedule_options *options,
-                  struct search_result *result)
+                  bool ordered, struct search_result *result)
 {
     *result = (struct search_result){.moves = NULL};
-    for (int32_t ordered = 0; ordered < 2 && !result->out_of_memory; ordered++) {
-        bool good = search_init(search, net, options, ordered);
-        if (good && cheapest(search) != NO_STATE) {
-            result->exhaustive = search->exhaustive && !ordered && search->work.rows >= 0;
-            result->least_bytes = search->states[search->goal].peak;
-            return true;
-        }
-        result->out_of_memory = !good || search->failed || search->exhaustive;
-        search_free(search);
+    bool good = search_init(search, net, options, ordered);
+    if (good && cheapest(search) != NO_STATE) {
+        result->exhaustive = search->exhaustive && !ordered && search->work.rows >= 0;
+        result->least_bytes = search->states[search->goal].peak;
+        return true;
     }
+    result->out_of_memory = !good || search->failed;
+    search_free(search);
     return false;
 }
 
 bool search_least(const struct net *net, const struct schedule_options *options, struct search_result *result)
 {
     struct search search;
-    if (!least(&search, net, options, result))
+    if (!least(&search, net, options, false, result) &&
+        (result->out_of_memory || !least(&search, net, options, true, result)))
         return false;
     improve(&search, result);
     search_free(&search);
     return result->moves != NULL;
 }
 
-bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result)
+bool search_run(const struct net *net, const struct schedule_options *options, bool ordered,
+                struct search_result *result)
 {
     struct search search;
     int64_t budget = options->axes >= SCHEDULE_AXES_ROWS ? budget_of(net, options) : 0;
-    if (!least(&search, net, options, result))
+    if (!least(&search, net, options, ordered, result))
         return false;
     int64_t bound = options->ram > result->least_bytes ? options->ram : result->least_bytes;
     expand_all(&search, bound, 0);

@@ -14,8 +14,10 @@ struct search_result {
     bool exhaustive, out_of_memory;
 };
 
-/* False: nothing was found; out_of_memory says why. The net is prepared (cost_prepare). */
-bool search_run(const struct net *net, const struct schedule_options *options, struct search_result *result);
+/* False: out_of_memory, or the net is too wide to try all orders of its operators; `ordered` tries few of
+ * them and finds something always. The net is prepared (cost_prepare). */
+bool search_run(const struct net *net, const struct schedule_options *options, bool ordered,
+                struct search_result *result);
 /* Only the least peak without extra MACs, and a fast path to it among what was met on the way. */
 bool search_least(const struct net *net, const struct schedule_options *options,
                   struct search_result *result);
