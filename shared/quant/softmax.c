@@ -61,7 +61,8 @@ void quant_softmax_s8(struct quant_softmax p, const int8_t *in, int32_t n, int8_
     int32_t exponent = SUM_BITS - headroom + 31 - 8;
     for (int32_t i = 0; i < n; i++) {
         int32_t difference = in[i] - max;
-        int32_t y = fixed_rounding_shift(fixed_doubling_high(scale, exponential(p, difference)), exponent);
+        int32_t part = fixed_doubling_high(scale, exponential(p, difference));
+        int32_t y = exponent > 31 ? 0 : fixed_rounding_shift(part, exponent); /* a sum of 512 or more */
         out[i] = difference < p.diff_min ? INT8_MIN : (int8_t)fixed_clamp(y - 128, INT8_MIN, INT8_MAX);
     }
 }

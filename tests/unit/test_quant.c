@@ -171,6 +171,19 @@ static void softmax_is_near_the_real_one(void **state)
     }
 }
 
+/* From a sum of 512 on, the last shift is by 32 bits and everything rounds to 0. */
+static void softmax_of_many_equal_classes_rounds_to_nothing(void **state)
+{
+    int8_t bytes[1001];
+    (void)state;
+    for (int32_t n = 500; n <= 1001; n++) {
+        memset(bytes, 17, sizeof bytes);
+        quant_softmax_s8(quant_softmax_parameters(1, 1.0 / 256), bytes, n, bytes);
+        for (int32_t i = 0; i < n; i++)
+            assert_int_equal(bytes[i], n < 512 ? -127 : -128);
+    }
+}
+
 static void softmax_is_defined_for_every_parameter(void **state)
 {
     (void)state;
@@ -240,6 +253,7 @@ int main(void)
         cmocka_unit_test(exponential_is_near_exp),
         cmocka_unit_test(reciprocal_is_near_the_quotient),
         cmocka_unit_test(softmax_is_near_the_real_one),
+        cmocka_unit_test(softmax_of_many_equal_classes_rounds_to_nothing),
         cmocka_unit_test(softmax_is_defined_for_every_parameter),
         cmocka_unit_test(logistic_table_is_near_the_real_one_and_rises),
         cmocka_unit_test(requantize_table_scales_and_clamps),
