@@ -134,24 +134,25 @@ static double step_seconds(const struct plan *plan, const struct plan_board *boa
 
 /* ---- where weights are kept ---- */
 
-/* In the order of the program while they fit: each slice is read once, so all gain alike a byte. */
-static void choose_resident(struct plan *plan, int32_t party, const struct plan_slice *slices, int32_t n)
+/* In the order of the program while they fit: each slice is read once, so all gain alike a byte. `first`, of
+ * each operator (may be NULL), says whose come before all others: a schedule reads some more than once. */
+static void choose_resident(struct plan *plan, int32_t party, const struct plan_slice *slices, int32_t n,
+                            const bool *first)
 {
     struct plan_party *item = &plan->parties[party - 1];
     int64_t left = plan->boards[party - 1].weight_ram_bytes;
     item->resident_bytes = 0;
-    for (int32_t i = 0; i < n;) {
-        int64_t bytes = 0;
-        int32_t end = i;
-        for (; end < n && slices[end].op == slices[i].op; end++)
-            bytes += slices[end].total_bytes;
-        if (bytes <= left) {
+    for (int32_t pass = first ? 0 : 1; pass < 2; pass++)
+        for (int32_t i = 0, end; i < n; i = end) {
+            int64_t bytes = 0;
+            for (end = i; end < n && slices[end].op == slices[i].op; end++)
+                bytes += slices[end].total_bytes;
+            if (bytes > left || item->resident[slices[i].op] || (pass == 0 && !first[slices[i].op]))
+                continue;
             item->resident[slices[i].op] = 1;
             item->resident_bytes += bytes;
             left -= bytes;
         }
-        i = end;
-    }
 }
 
 static void weigh(struct maker *maker, int32_t party)
@@ -167,7 +168,8 @@ static void weigh(struct maker *maker, int32_t party)
     item->weight_bytes = 0;
     for (int32_t i = 0; i < n; i++)
         item->weight_bytes += slices[i].total_bytes;
-    choose_resident(plan, party, slices, n);
+    choose_resident(plan, party, slices, n,
+                    maker->partial && party == maker->first_board + 1 ? maker->partial->resident : NULL);
     if (item->used)
         item->fragment_bytes = size_fragment(maker, party, n);
 }

@@ -81,7 +81,7 @@ static void check_run(struct plan *plan, const struct schedule *schedule, const 
         print_steps(graph, schedule);
         fail_msg("seed %llu, %s: differs from the reference", (unsigned long long)seed, what);
     }
-    assert_true(highest <= plan->parties[0].arena_bytes);
+    assert_true(highest <= plan->parties[0].arena_bytes && highest + 32 > plan->parties[0].arena_bytes);
     emit_free(fragments, plan->n_boards);
     free(input);
     free(whole);
