@@ -7,8 +7,7 @@
  * until its last reader; outputs stay; an accumulator takes elements * bits / 8 during its loop; element-wise
  * operators overwrite an input at its last use; views are free.
  *
- * A schedule is a description: it says what a board could run in. Programs for boards are still made from the
- * layer-by-layer schedule (server/plan), so `executable` is false wherever a step is not "full".
+ * A schedule says what runs in which order and in which windows; lower.h makes a program of it.
  */
 #ifndef SHOAL_SERVER_SCHEDULE_SCHEDULE_H
 #define SHOAL_SERVER_SCHEDULE_SCHEDULE_H
