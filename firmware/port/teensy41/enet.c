@@ -1,5 +1,5 @@
 /*
- * Rings of short descriptors, 8 in and 4 out, a whole frame in each buffer. The core owns a descriptor while
+ * Rings of short descriptors, 8 each way, a whole frame in each buffer. The core owns a descriptor while
  * the top flag (empty, ready) is as the controller left it; flags are written last, behind a barrier, since
  * they hand the buffer over. Freed receive buffers are announced at once, since a full ring stops the
  * receiver.

@@ -13,14 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ENET_RX = 8, ENET_TX = 4, ENET_BUFFER = 1536, ENET_FRAME_MAX = 1514, ENET_FRAME_MIN = 14 };
+enum { ENET_RX = 8, ENET_TX = 8, ENET_BUFFER = 1536, ENET_FRAME_MAX = 1514, ENET_FRAME_MIN = 14 };
 
 struct enet_descriptor {
     uint16_t length, flags;
     uint32_t buffer;
 };
 
-/* About 18 KB. */
+/* About 24 KB. As many frames out as lwIP has of one connection on its way (TCP_SND_BUF), so that a burst is
+ * never refused. */
 struct enet_memory {
     _Alignas(64) volatile struct enet_descriptor rx[ENET_RX];
     _Alignas(64) volatile struct enet_descriptor tx[ENET_TX];

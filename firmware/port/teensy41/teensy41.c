@@ -135,8 +135,8 @@ static void start_tick(void)
 
 void port_start(void)
 {
-    /* 32 KiB, of which the last 3 eighths are not the controller's. */
-    const struct m7_region own[] = {{(uint32_t)(uintptr_t)__dma_start, 15, 0xE0, M7_DATA_UNCACHED}};
+    /* 32 KiB, of which the last eighth is not the controller's (teensy41.ld). */
+    const struct m7_region own[] = {{(uint32_t)(uintptr_t)__dma_start, 15, 0x80, M7_DATA_UNCACHED}};
     static const enum port_cause causes[] = {
         [CHIP_RESET_POWER] = PORT_CAUSE_POWER,       [CHIP_RESET_BUTTON] = PORT_CAUSE_POWER,
         [CHIP_RESET_SOFTWARE] = PORT_CAUSE_SOFTWARE, [CHIP_RESET_WATCHDOG] = PORT_CAUSE_WATCHDOG,
