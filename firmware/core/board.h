@@ -183,6 +183,7 @@ struct board_pull {
     uint32_t wanted_end;       /* end of the WANT that is on its way; 0: none */
     uint32_t front;            /* bytes before the weights; 0: not known yet */
     uint32_t slices, n_slices; /* offset and count of the slice table; 0: nothing is to be copied */
+    uint32_t restarts;         /* because a block of the flash failed */
     uint32_t mismatches;       /* slices in the flash that were not what their table says */
     const uint8_t *copy;       /* slice in another fragment that is being copied; NULL: none */
     uint32_t copy_left;

@@ -333,23 +333,31 @@ static uint32_t gap_end(const struct flash_store *store, uint32_t at)
     return end;
 }
 
-/* First fit. A large image begins where large erases do, if there is such a place; a small one wanders a
- * little, so that one fragment pushed again and again does not wear out one block. False: no room in one
- * piece. */
+/* Where in a free stretch a large image lies best, so that large erases serve most of it and what stays free
+ * stays in one piece: two that take turns in being replaced lie at the two ends of the flash, and the next
+ * one may be larger than either. False: it begins nowhere so that it fits. */
+static bool place_large(const struct flash_store *store, uint32_t at, uint32_t need, uint32_t *first)
+{
+    uint32_t step = border(store) / erase_bytes(store), end = gap_end(store, at);
+    *first = at > 0 && end == total_sectors(store) ? end - need : (at + step - 1) / step * step;
+    return *first + need <= end;
+}
+
+/* First fit. A small image wanders a little, so that one fragment pushed again and again does not wear out
+ * one block. False: no room in one piece. */
 static bool find_place(const struct flash_store *store, uint32_t size, uint32_t *first)
 {
-    uint32_t need = sectors_of(store, size), total = total_sectors(store),
-             step = border(store) / erase_bytes(store);
-    for (uint32_t at = 0; need >= step && (at = free_from(store, at, need)) + need <= total;) {
-        *first = (at + step - 1) / step * step;
-        if (*first + need <= gap_end(store, at))
-            return true;
-        at = gap_end(store, at);
-    }
-    uint32_t at = free_from(store, 0, need);
-    if (need > total || at > total - need)
+    uint32_t need = sectors_of(store, size), total = total_sectors(store);
+    bool large = need >= border(store) / erase_bytes(store);
+    if (need > total)
         return false;
-    uint32_t slack = gap_end(store, at) - at - need, most = need < step ? total / WEAR_SHARE : 0;
+    for (uint32_t at = 0; large && (at = free_from(store, at, need)) <= total - need; at = gap_end(store, at))
+        if (place_large(store, at, need, first))
+            return true;
+    uint32_t at = free_from(store, 0, need);
+    if (at > total - need)
+        return false;
+    uint32_t slack = gap_end(store, at) - at - need, most = large ? 0 : total / WEAR_SHARE;
     *first = at + store->turn % ((slack < most ? slack : most) + 1);
     return true;
 }

@@ -16,7 +16,8 @@
 enum { PIECE = 65536, COPY_PIECE = 4096, CHECK_PIECE = 10000 };
 enum {
     LOOK_MAX = 16000000, /* steps of one look for something to copy: some 50 M instructions */
-    MISMATCHES_MAX = 4
+    MISMATCHES_MAX = 4,
+    RESTARTS_MAX = 4
 };
 
 static const struct board_store *store_of(const struct board *board)
@@ -257,6 +258,12 @@ static uint32_t images_held(const struct board *board)
     return n;
 }
 
+static uint32_t room_of(const struct board *board)
+{
+    const struct board_store *store = store_of(board);
+    return store->capacity(store->context) - store->used(store->context);
+}
+
 static void pull_begin(struct board *board, const struct board_request *request)
 {
     struct board_pull *pull = &board->pull;
@@ -270,6 +277,8 @@ static void pull_begin(struct board *board, const struct board_request *request)
         status = store_of(board)->begin(store_of(board)->context, pull->hash, pull->size, &pull->valid);
     if (status == STATUS_OK && pull->valid > pull->size)
         status = STATUS_STORE_FAILED;
+    if (status == STATUS_FLASH_FULL && room_of(board) >= request->bytes)
+        board->place.reason = "the flash has the room, but in pieces: drop another fragment first";
     if (status < 0)
         answer(board, WIRE_HAVE_STORED, 0, status);
     else
@@ -387,6 +396,26 @@ static int copy_some(struct board *board)
     return status;
 }
 
+/* After a write that failed: a store that knows the block now gives another place, where the image begins
+ * anew. 0, or the status to be told. */
+static int restart(struct board *board, int status)
+{
+    struct board_pull *pull = &board->pull;
+    const struct board_pull former = *pull;
+    if (status != STATUS_IO_FAILED || former.restarts == RESTARTS_MAX)
+        return status;
+    *pull = (struct board_pull){.active = true,
+                                .size = former.size,
+                                .restarts = former.restarts + 1,
+                                .mismatches = former.mismatches};
+    memcpy(pull->hash, former.hash, WIRE_HASH_BYTES);
+    status = store_of(board)->begin(store_of(board)->context, pull->hash, pull->size, &pull->valid);
+    if (status == STATUS_OK)
+        board_log(board, WIRE_LEVEL_WARNING, STATUS_IO_FAILED,
+                  "a block of the flash failed: the fragment is written to another place");
+    return status == STATUS_OK && pull->valid > pull->size ? STATUS_STORE_FAILED : status;
+}
+
 /* What lies between two slices is zero: not worth a question. */
 static int pull_weights(struct board *board)
 {
@@ -440,7 +469,7 @@ static bool pull_step(struct board *board)
 {
     struct board_pull *pull = &board->pull;
     int status = STATUS_OK;
-    if (pull->wanted_end > 0 || board_run_busy(board))
+    if (pull->wanted_end > 0 || board->swallow || board_run_busy(board))
         return false;
     if (pull->front == 0 && pull->valid >= sizeof(struct fragment_header))
         read_front(board);
@@ -454,6 +483,8 @@ static bool pull_step(struct board *board)
         want(board, pull->front);
     else
         status = pull_weights(board);
+    if (status < 0)
+        status = restart(board, status);
     if (status < 0)
         answer(board, WIRE_HAVE_STORED, 0, status);
     return true;
@@ -481,10 +512,12 @@ int board_store_chunk(struct board *board, const struct wire_header *header, con
     int status = put(board, payload, header->length);
     if (last)
         pull->wanted_end = 0;
-    if (status < 0) {
-        board->swallow = !last;
+    if (status == STATUS_OK)
+        return status;
+    board->swallow = !last;
+    status = restart(board, status);
+    if (status < 0)
         answer(board, WIRE_HAVE_STORED, pull->valid, status);
-    }
     return STATUS_OK;
 }
 

@@ -311,6 +311,27 @@ static void room_in_pieces_is_not_room(void **state)
     close_it();
 }
 
+/* Two deployments of a large model take turns, each a little larger than the one it replaces. */
+static void large_images_that_take_turns_leave_the_rest_in_one_piece(void **state)
+{
+    (void)state;
+    static const uint32_t sectors[] = {22, 23, 24, 25, 26, 26, 24, 26};
+    struct image one = {.bytes = calloc(1, 26 * ERASE)}, held[2] = {{0}, {0}};
+    assert_non_null(one.bytes);
+    open_new();
+    for (uint32_t i = 0; i < sizeof sectors / sizeof *sectors; i++) {
+        one.size = sectors[i] * ERASE; /* of 52: the two together always fit */
+        one.bytes[0] = (uint8_t)i;
+        hash_sha256(one.bytes, one.size, one.hash);
+        if (i >= 2)
+            assert_int_equal(fs.remove(fs.context, held[i % 2].hash), 0);
+        assert_int_equal(push(&one), 0);
+        held[i % 2] = one;
+    }
+    free(one.bytes);
+    close_it();
+}
+
 static void list_ends_at_the_limit_of_images(void **state)
 {
     (void)state;
@@ -594,7 +615,7 @@ static void bad_blocks_lose_one_push_and_are_not_used_again(void **state)
         nor.bad_erases = mode < 2;
         nor.bad_says_so = mode % 2 == 0;
         for (uint32_t i = 0; i < 6; i++)
-            nor_flash_bad(&nor, LOG / ERASE + 3 + 5 * i);
+            nor_flash_bad(&nor, BYTES / ERASE - 4 - 5 * i);
         push_ok(&images[2]);
         for (int round = 0; round < 12; round++) {
             int status = push(&images[9]);
@@ -703,6 +724,7 @@ int main(void)
         cmocka_unit_test(removed_images_are_gone_and_their_room_is_free),
         cmocka_unit_test(full_flash_and_one_in_pieces_refuse),
         cmocka_unit_test(room_in_pieces_is_not_room),
+        cmocka_unit_test(large_images_that_take_turns_leave_the_rest_in_one_piece),
         cmocka_unit_test(list_ends_at_the_limit_of_images),
         cmocka_unit_test(small_images_wander_and_wear_no_block_out),
         cmocka_unit_test(power_cut_at_every_step_leaves_the_former_or_the_new),
