@@ -263,8 +263,10 @@ static void improve(const struct net *net, const struct schedule *schedule,
 }
 
 struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
-                               const struct schedule_options *options, struct error *error)
+                               const struct schedule_options *given, struct error *error)
 {
+    struct schedule_options own = *given, *options = &own;
+    own.streamed = schedule->streamed;
     enum { ALIGNMENT = 31 };
     struct net *net = schedule_net(graph);
     if (!net) {

@@ -148,6 +148,7 @@ static bool fill(struct schedule *schedule, const struct net *net, const struct 
     schedule->steps = calloc((size_t)result->n_moves + 1, sizeof *schedule->steps);
     schedule->peak_step = -1;
     schedule->exhaustive = result->exhaustive;
+    schedule->streamed = options->streamed;
     if (!schedule->steps)
         return false;
     for (int32_t i = 0; i < result->n_moves; i++) {
@@ -254,6 +255,15 @@ static struct schedule *make(const struct graph *graph, const struct schedule_op
     attempt_run(&best, graph, options, options->axes, NULL, false);
     if (best.net && !best.result.exhaustive && !best.result.out_of_memory)
         try_orders(&best, graph, options);
+    if (options->streamed) { /* inputs that are waited for are as good as inputs that are there */
+        struct attempt other;
+        struct schedule_options counted = *options;
+        bool exhaustive = best.result.exhaustive;
+        counted.streamed = false;
+        attempt_run(&other, graph, &counted, options->axes, NULL, !exhaustive);
+        attempt_better(&best, &other, options->ram);
+        best.result.exhaustive = exhaustive;
+    }
     if (best.found && (options->ram == 0 || best.result.peak_bytes <= options->ram)) {
         schedule = calloc(1, sizeof *schedule);
         if (schedule && !fill(schedule, best.net, &best.options, &best.result)) {
