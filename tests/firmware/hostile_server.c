@@ -12,6 +12,7 @@
 #include "server/base/clock.h"
 #include "server/ca/ca.h"
 #include "server/ca/enrol_code.h"
+#include "shared/base/le.h"
 #include "shared/wire/wire.h"
 
 #include "mbedtls/ctr_drbg.h"
@@ -119,6 +120,29 @@ static void welcome(struct peer *peer)
     need(receive_type(peer, WIRE_HELLO), "the board said no HELLO");
     send_frame(peer, (struct wire_header){.type = WIRE_WELCOME}, payload,
                wire_encode_welcome(&welcome, payload));
+}
+
+/* Waits for ENROL and answers with the certificate that it asks for. */
+static void answer_enrol(struct peer *peer)
+{
+    static struct wire_enrol enrol;
+    static struct wire_cert cert;
+    struct ca_der certificate;
+    struct ca_info info;
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    const struct ca_der *authority = ca_certificate(server.ca);
+    need(receive_type(peer, WIRE_ENROL), "no ENROL");
+    need(wire_decode_enrol(peer->frame + WIRE_HEADER_BYTES, le_get32(peer->frame + 12), &enrol) == 0,
+         "a bad ENROL");
+    need(ca_issue_board(server.ca, enrol.request, enrol.n_request, clock_wall_ms() / 1000, CA_BOARD_DAYS,
+                        &certificate, &info, NULL) == 0,
+         "a bad request");
+    cert.state = WIRE_STATE_ACCEPTED;
+    cert.n_certificate = (uint16_t)certificate.size;
+    memcpy(cert.certificate, certificate.bytes, certificate.size);
+    cert.n_authority = (uint16_t)authority->size;
+    memcpy(cert.authority, authority->bytes, authority->size);
+    send_frame(peer, (struct wire_header){.type = WIRE_CERT}, payload, wire_encode_cert(&cert, payload));
 }
 
 /* ---- roles ---- */
@@ -250,6 +274,39 @@ static void refuses(struct peer *peer)
     send_frame(peer, (struct wire_header){.type = WIRE_CERT}, payload, wire_encode_cert(&cert, payload));
 }
 
+static void order_renewal(struct peer *peer)
+{
+    struct wire_do order = {.what = WIRE_DO_RENEW};
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    welcome(peer);
+    send_frame(peer, (struct wire_header){.type = WIRE_DO}, payload, wire_encode_do(&order, payload));
+}
+
+/* Not harmful: the certificate is renewed over the link. */
+static void renews(struct peer *peer)
+{
+    order_renewal(peer);
+    answer_enrol(peer);
+    need(receive_type(peer, WIRE_BEAT), "no sign of life after the renewal");
+    closes(peer);
+}
+
+/* A certificate that is not for the board: the authority's own. */
+static void renews_wrong(struct peer *peer)
+{
+    static struct wire_cert cert;
+    uint8_t payload[WIRE_PAYLOAD_MAX];
+    const struct ca_der *authority = ca_certificate(server.ca);
+    order_renewal(peer);
+    need(receive_type(peer, WIRE_ENROL), "no ENROL");
+    cert.n_certificate = cert.n_authority = (uint16_t)authority->size;
+    memcpy(cert.certificate, authority->bytes, authority->size);
+    memcpy(cert.authority, authority->bytes, authority->size);
+    send_frame(peer, (struct wire_header){.type = WIRE_CERT}, payload, wire_encode_cert(&cert, payload));
+    need(receive_type(peer, WIRE_BEAT), "no sign of life after a wrong certificate");
+    closes(peer);
+}
+
 static const struct role {
     const char *name;
     bool handshake; /* before it */
@@ -273,6 +330,8 @@ static const struct role {
     {"data_unasked", true, data_unasked},
     {"refuses", true, refuses},
     {"falls_silent", true, welcome},
+    {"renews", true, renews},
+    {"renews_wrong", true, renews_wrong},
 };
 
 static const struct role *role_of(const char *name)
@@ -320,25 +379,9 @@ static void wait_gone(struct peer *peer, const char *role)
 static void enrol_board(int listener)
 {
     struct peer peer;
-    static struct wire_enrol enrol;
-    static struct wire_cert cert;
-    struct ca_der certificate;
-    struct ca_info info;
-    struct wire_header header;
-    uint8_t payload[WIRE_PAYLOAD_MAX];
     accept_peer(listener, &peer);
-    need(handshake(&peer) && receive(&peer, &header) && header.type == WIRE_ENROL, "no ENROL");
-    need(wire_decode_enrol(peer.frame + WIRE_HEADER_BYTES, header.length, &enrol) == 0, "a bad ENROL");
-    need(ca_issue_board(server.ca, enrol.request, enrol.n_request, clock_wall_ms() / 1000, CA_BOARD_DAYS,
-                        &certificate, &info, NULL) == 0,
-         "a bad request");
-    const struct ca_der *authority = ca_certificate(server.ca);
-    cert.state = WIRE_STATE_ACCEPTED;
-    cert.n_certificate = (uint16_t)certificate.size;
-    memcpy(cert.certificate, certificate.bytes, certificate.size);
-    cert.n_authority = (uint16_t)authority->size;
-    memcpy(cert.authority, authority->bytes, authority->size);
-    send_frame(&peer, (struct wire_header){.type = WIRE_CERT}, payload, wire_encode_cert(&cert, payload));
+    need(handshake(&peer), "the handshake to enrol");
+    answer_enrol(&peer);
     wait_gone(&peer, "the board stayed after CERT");
     close_peer(&peer);
 }

@@ -6,7 +6,7 @@
 # timeout: 170
 . tests/support/emulated.sh
 roles=(closes_after_handshake resets long_length short_length huge_length half_a_header long_record forged_record
-    bad_welcome early_run chunk_unasked data_unasked refuses half_a_record falls_silent closes garbage stalls)
+    bad_welcome early_run chunk_unasked data_unasked renews renews_wrong refuses half_a_record falls_silent closes garbage stalls)
 for board in emulated process; do
     start "server-$board" "$B/hostile_server" "${roles[@]}"
     check "${board}_server_listens" wait_for 20 test -s "$work/server-$board.out" || finish
@@ -31,6 +31,8 @@ for board in emulated process; do
     check_match "$board: a refusal is told as it was said" "$ends" 'come again'
     check_match "$board: a stalled handshake is named" "$ends" 'did not finish the handshake in time'
     check_match "$board: silence is named" "$ends" 'not a byte from the server for 20 s'
+    check_equal "$board: a certificate is renewed, a wrong one is not" \
+        "$(said_count $board 'certificate was renewed') $(said_count $board 'certificate was not renewed')" "1 1"
     # What TLS holds after the last handshake is what it held after the second: nothing leaks.
     heaps=$(grep -aoE 'after handshake: TLS heap [0-9]+' "$work/$board.out" | awk '{print $NF}')
     least=$(sed -n 2p <<<"$heaps") last=$(tail -n 1 <<<"$heaps")
