@@ -34,16 +34,6 @@ static struct nn_work work_of(const struct graph *graph, const struct op *op, co
                             .pixels = width * (box.h1 - box.h0)};
 }
 
-/* Whether no channel's sum can leave what FOURS are exact for. */
-static bool fours_fit(const struct graph *graph, const struct op *op, const struct nn_params *p, int64_t k)
-{
-    int32_t channels = graph->tensors[op->output].shape.c;
-    for (int32_t c = 0; op->weights && c < channels; c++)
-        if (!nn_layout_fours_fit(p, op->weights + k * c, k, op->bias ? op->bias[c] : 0))
-            return false;
-    return op->weights != NULL;
-}
-
 enum nn_layout plan_layout(const struct graph *graph, const struct op *op, int64_t layouts)
 {
     enum op_kernel kernel = op_row(op->kind)->kernel;
@@ -53,8 +43,7 @@ enum nn_layout plan_layout(const struct graph *graph, const struct op *op, int64
     struct nn_work work = work_of(graph, op, &p, box_whole(graph->tensors[op->output].shape));
     uint32_t mask = (uint32_t)(layouts & NN_LAYOUT_MASK_ALL);
     enum nn_layout layout = nn_layout_choose(mask, &work);
-    int64_t k = (int64_t)op->kernel_h * op->kernel_w * work.depth;
-    if (layout == NN_LAYOUT_FOURS && !fours_fit(graph, op, &p, k))
+    if (layout == NN_LAYOUT_FOURS && !(op->weights && nn_layout_fours_fit(op->weights, op->weight_bytes)))
         layout = nn_layout_choose(mask & ~(1u << NN_LAYOUT_FOURS), &work);
     return layout;
 }

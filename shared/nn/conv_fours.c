@@ -1,7 +1,7 @@
 /*
  * A convolution that makes one pixel (fully connected) from NN_LAYOUT_FOURS. Two weights in a row are one
  * int16, so that a word meets the odd activations as it is and the even ones after a single widening
- * (layout.h has the algebra). Sums are 256 times the true ones and hold bias and zero points already.
+ * (layout.h has the algebra). Biases hold the zero points already.
  */
 #include "shared/nn/requantise.h"
 #include "shared/nn/scratch.h"
@@ -49,52 +49,58 @@ static void pair_up(const struct call *call)
 }
 
 /* One channel of a group of n: number i. */
-static int32_t dot_one(const struct call *call, const int8_t *group, int32_t n, int32_t i, int32_t sum)
+static int32_t dot_one(const struct call *call, const int8_t *group, int32_t n, int32_t i, int32_t bias)
 {
     const int8_t *w = group + 4 * i;
-    for (const uint32_t *x = call->x; x != call->x_end; x += 2, w += 4 * n) {
-        uint32_t word = dsp_load(w);
-        sum = dsp_smlad(dsp_add_even(0, word), x[1], dsp_smlad(word, x[0], sum));
-    }
-    return sum;
+    int64_t sum = 0;
+    for (const uint32_t *x = call->x; x != call->x_end; x += 2, w += 4 * n)
+        sum += fours_step(dsp_load(w), x);
+    return fixed_add(bias, (int32_t)(uint32_t)(uint64_t)((sum + 255) >> 8));
 }
 
-/* Outputs i to n from 256 times their sums: the quick way of conv_pairs.c where it is exact. */
-static void finish(const struct nn_weights *w, struct nn_output o, int32_t first, int32_t n,
-                   const int32_t *sums, int8_t *y)
+NN_NOINLINE static int8_t finish_any(const struct nn_output *o, int32_t sum, int32_t mantissa, int32_t shift)
+{
+    return nn_emit(*o, nn_scale(sum, mantissa, shift));
+}
+
+/* The quick way of conv_pairs.c where it is exact: a right shift by 2 to 31, a sum below 2^30, int8's clamp.
+ */
+static inline void finish(const struct nn_weights *w, const struct nn_output *o, bool full, int32_t first,
+                          int32_t n, const int32_t *sums, int8_t *y)
 {
     const int32_t *mantissa = w->mantissa + first, *shifts = w->shift + first;
-    bool full = o.lo == INT8_MIN && o.hi == INT8_MAX;
     for (int32_t i = 0; i < n; i++) {
         int32_t shift = shifts[i], sum = sums[i];
-        if (full && shift >= -31 && shift <= -2) {
-            sum = dsp_smmulr(sum >> 7, mantissa[i]);
-            y[i] =
-                (int8_t)dsp_ssat8(dsp_smmlar(sum + (sum >> 31), (int32_t)(1u << (32 + shift)), o.zero_point));
+        if (full && (uint32_t)(shift + 31) < 30 && (uint32_t)sum + (1u << 30) < 1u << 31) {
+            sum = dsp_smmulr(sum * 2, mantissa[i]);
+            sum = dsp_smmlar(sum + (sum >> 31), (int32_t)(1u << (32 + shift)), o->zero_point);
+            y[i] = (int8_t)dsp_ssat8(sum);
         } else {
-            y[i] = nn_emit(o, nn_scale(sum >> 8, mantissa[i], shift));
+            y[i] = finish_any(o, sum, mantissa[i], shift);
         }
     }
 }
 
 /* Channels [c0, c1), counted from the slice's first. */
-static void run_pixel(const struct call *call, int32_t c0, int32_t c1, int8_t *y)
+NN_NOINLINE NN_ITCM static void run_pixel(const struct call *call, int32_t c0, int32_t c1, int8_t *y)
 {
     const struct nn_weights *w = call->w;
     struct nn_output o = nn_output(call->p);
     int32_t all = w->c1 - w->c0;
+    bool full = o.lo == INT8_MIN && o.hi == INT8_MAX;
     for (int32_t c = c0, n; c < c1; c += n, y += n) {
         int32_t sums[FOURS_CHANNELS], first = c & ~(FOURS_CHANNELS - 1);
         int32_t size = nn_min(all - first, FOURS_CHANNELS);
         const int8_t *group = w->values + (ptrdiff_t)first * call->k;
         n = nn_min(c1, first + size) - c;
-        for (int32_t i = 0; i < n; i++)
-            sums[i] = w->bias[c + i];
-        if (n == FOURS_CHANNELS)
+        if (n == FOURS_CHANNELS) {
+            memcpy(sums, w->bias + c, sizeof sums);
             fours_dot(group, call->x, call->x_end, sums);
-        for (int32_t i = 0; i < n && n < FOURS_CHANNELS; i++)
-            sums[i] = dot_one(call, group, size, c - first + i, sums[i]);
-        finish(w, o, c, n, sums, y);
+        } else {
+            for (int32_t i = 0; i < n; i++)
+                sums[i] = dot_one(call, group, size, c - first + i, w->bias[c + i]);
+        }
+        finish(w, &o, full, c, n, sums, y);
     }
 }
 

@@ -43,18 +43,12 @@ enum nn_layout nn_layout_choose(uint32_t mask, const struct nn_work *work)
     return NN_LAYOUT_PLAIN;
 }
 
-/* Of any input: the sum's magnitude, and that k1 = -128 does not meet a negative k0 (their int16 would not
- * hold it). */
-bool nn_layout_fours_fit(const struct nn_params *p, const int8_t *weights, int64_t k, int32_t bias)
+bool nn_layout_fours_fit(const int8_t *weights, int64_t n)
 {
-    int64_t far = 128 + (p->in_zero_point[0] < 0 ? -p->in_zero_point[0] : p->in_zero_point[0]);
-    int64_t sum = bias < 0 ? -(int64_t)bias : bias;
-    for (int64_t i = 0; i < k; i++) {
-        sum += far * (weights[i] < 0 ? -weights[i] : weights[i]);
-        if (i % 2 == 1 && weights[i] == INT8_MIN && weights[i - 1] < 0)
+    for (int64_t i = 1; i < n; i += 2)
+        if (weights[i] == INT8_MIN && weights[i - 1] < 0)
             return false;
-    }
-    return sum < 1 << 23;
+    return true;
 }
 
 /* `n` channels of `k` weights, `each` at a time in turn. */
@@ -77,7 +71,7 @@ static void pack_fours(const struct nn_params *p, int32_t channels, const int8_t
             all += w[e];
             even += e % 2 == 0 ? w[e] : 0;
         }
-        bias[c] = (int32_t)(uint32_t)(uint64_t)(256 * (bias[c] - p->in_zero_point[0] * all) - 127 * even);
+        bias[c] = (int32_t)(uint32_t)(uint64_t)(bias[c] - p->in_zero_point[0] * all + ((-127 * even) >> 8));
     }
     for (int32_t c = 0; c < channels; c += 4)
         interleave(plain + (ptrdiff_t)c * k, channels - c < 4 ? channels - c : 4, k,

@@ -20,9 +20,10 @@
  *
  * FOURS, for Cortex-M7, a CONV that makes one pixel (fully connected): output channels in groups of four (a
  * last group may have fewer), four weights of each in turn. Weights k0, k1 that follow each other are stored
- * as the int16 256 * k1 + k0. The bias is that of 256 * the sum of raw inputs by this kernel's rule:
- * 256 * (bias - zero point * sum of weights) - 127 * sum of even weights, modulo 2^32. Only where
- * nn_layout_fours_fit() says so; never for sums (ACC, FINISH) or some of the input channels.
+ * as the int16 256 * k1 + k0, which needs nn_layout_fours_fit(). With raw inputs a0, a1 the kernel sums
+ * (256 * k1 + k0) * a1 + k0 * (256 * a0 - a1 + 127) = 256 * (k0 * a0 + k1 * a1) + 127 * k0, so the bias that
+ * is stored is bias - zero point * sum of weights + floor(-127 * sum of even weights / 256), and the sum's
+ * 256th part is rounded up. Never for sums (ACC, FINISH) or some of the input channels.
  */
 enum nn_layout { NN_LAYOUT_PLAIN, NN_LAYOUT_PAIRS, NN_LAYOUT_FOURS, NN_LAYOUTS };
 enum { NN_LAYOUT_MASK_PLAIN = 1, NN_LAYOUT_MASK_ALL = 7 };
@@ -41,8 +42,8 @@ struct nn_work {
 bool nn_layout_can(enum nn_layout layout, const struct nn_work *work);
 /* The best layout of those in `mask` that can. */
 enum nn_layout nn_layout_choose(uint32_t mask, const struct nn_work *work);
-/* FOURS are exact only while no sum reaches 2^23: one output channel's weights, k of them, and its bias. */
-bool nn_layout_fours_fit(const struct nn_params *p, const int8_t *weights, int64_t k, int32_t bias);
+/* Whether these weights, whole channels, can be stored as FOURS: no -128 behind a negative one. */
+bool nn_layout_fours_fit(const int8_t *weights, int64_t n);
 
 /* From plain OHWI, [channels][k values] (CONV, one block) or [taps][channels] (DW, k = taps). `bias` is
  * rewritten where the layout says so. */
@@ -69,5 +70,15 @@ void nn_depthwise_pairs_s8(const struct nn_params *p, const struct nn_weights *w
                            const struct nn_out *out, struct nn_scratch scratch);
 void nn_conv_fours_s8(const struct nn_params *p, const struct nn_weights *w, const struct nn_in *in,
                       const struct nn_out *out, struct nn_scratch scratch);
+
+/* As nn_add_s8 without broadcasting; false: not for these parameters, nothing is done. Where NN_ADD_QUICK is
+ * set this is quicker than the plain kernel. */
+bool nn_add_quick_s8(const struct nn_params *p, const struct nn_in *a, const struct nn_in *b,
+                     const struct nn_out *out);
+#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP
+#define NN_ADD_QUICK 1
+#else
+#define NN_ADD_QUICK 0
+#endif
 
 #endif

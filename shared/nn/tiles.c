@@ -429,49 +429,79 @@ NN_ITCM __attribute__((naked)) void dw_pack(const uint8_t *a NN_UNUSED, const ui
             "pop {r4-r11, pc}\n");
 }
 
-/* Four k of four channels: r4-r7 are the sums, r8 and r9 activations. */
-#define FOURS_STEP               \
-    "ldrd r8, r9, [lr], #8\n"    \
-    "ldrd r0, r1, [r12], #8\n"   \
-    "ldrd r10, r11, [r12], #8\n" \
-    "smlad r4, r0, r8, r4\n"     \
-    "sxtb16 r0, r0\n"            \
-    "smlad r5, r1, r8, r5\n"     \
-    "sxtb16 r1, r1\n"            \
-    "smlad r6, r10, r8, r6\n"    \
-    "sxtb16 r10, r10\n"          \
-    "smlad r7, r11, r8, r7\n"    \
-    "sxtb16 r11, r11\n"          \
-    "smlad r4, r0, r9, r4\n"     \
-    "smlad r5, r1, r9, r5\n"     \
-    "smlad r6, r10, r9, r6\n"    \
+/* Four k of four channels: r4-r7 are the sums, r8 and r9 activations, r12 and lr where weights and
+ * activations go on. */
+#define FOURS_STEP                      \
+    "ldrd r8, r9, [lr], #8\n"           \
+    "ldrd r0, r1, [r12], #8\n"          \
+    "ldrd r10, r11, [r12], #8\n"        \
+    "smlad r4, r0, r8, r4\n"            \
+    "sxtb16 r0, r0\n"                   \
+    "smlad r5, r1, r8, r5\n"            \
+    "sxtb16 r1, r1\n"                   \
+    "smlad r6, r10, r8, r6\n"           \
+    "sxtb16 r10, r10\n"                 \
+    "smlad r7, r11, r8, r7\n"           \
+    "sxtb16 r11, r11\n"                 \
+    "smlad r4, r0, r9, r4\n"            \
+    "smlad r5, r1, r9, r5\n"            \
+    "smlad r6, r10, r9, r6\n"           \
     "smlad r7, r11, r9, r7\n"
 
-/* r0 w, r1 x, r2 x_end, r3 sums: eight steps at a time while they last, then one. */
+/* r0 w, r1 x, r2 x_end, r3 sums. Sums of 256 times: at most 448 + 60 k at a time, that none exceeds 2^31, then
+ * what is above the lowest byte goes to the stack. They begin with 255, so that the division rounds up. */
 NN_ITCM __attribute__((naked)) void fours_dot(const int8_t *w NN_UNUSED, const uint32_t *x NN_UNUSED,
                                               const uint32_t *x_end NN_UNUSED,
                                               int32_t sums[FOURS_CHANNELS] NN_UNUSED)
 {
     __asm__("push {r3-r11, lr}\n"
+            "sub sp, #16\n"
             "mov r12, r0\n"
             "mov lr, r1\n"
             "ldmia r3, {r4-r7}\n"
-            "sub r3, r2, r1\n"
-            "bic r3, r3, #63\n"
-            "add r3, r1, r3\n"
-            "cmp r1, r3\n"
-            "beq 2f\n"
-            "1:\n" FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP
-            "cmp lr, r3\n"
-            "bne 1b\n"
+            "stmia sp, {r4-r7}\n"
+            "mov r4, #255\n"
+            "mov r5, #255\n"
+            "mov r6, #255\n"
+            "mov r7, #255\n"
+            "1:\n"
+            "sub r3, r2, lr\n"
+            "bic r3, r3, #127\n"
+            "cmp r3, #896\n"
+            "it hi\n"
+            "movhi r3, #896\n"
+            "cmp r3, #0\n"
+            "beq 3f\n"
+            "add r3, r3, lr\n"
             "2:\n"
+            FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP
+            FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP
+            "cmp lr, r3\n"
+            "bne 2b\n"
+            "sub r3, r2, lr\n"
+            "cmp r3, #128\n"
+            "bhs 4f\n"
+            "3:\n"
             "cmp lr, r2\n"
             "beq 4f\n"
-            "3:\n" FOURS_STEP "cmp lr, r2\n"
-            "bne 3b\n"
+            FOURS_STEP
+            "b 3b\n"
             "4:\n"
+            "ldmia sp, {r0, r1, r10, r11}\n"
+            "add r0, r0, r4, asr #8\n"
+            "add r1, r1, r5, asr #8\n"
+            "add r10, r10, r6, asr #8\n"
+            "add r11, r11, r7, asr #8\n"
+            "uxtb r4, r4\n"
+            "uxtb r5, r5\n"
+            "uxtb r6, r6\n"
+            "uxtb r7, r7\n"
+            "stmia sp, {r0, r1, r10, r11}\n"
+            "cmp lr, r2\n"
+            "bne 1b\n"
+            "add sp, #16\n"
             "ldr r3, [sp]\n"
-            "stmia r3, {r4-r7}\n"
+            "stmia r3, {r0, r1, r10, r11}\n"
             "pop {r3-r11, pc}\n");
 }
 
@@ -602,11 +632,12 @@ void dw3_stride2(const struct dw3 *d)
 
 void fours_dot(const int8_t *w, const uint32_t *x, const uint32_t *x_end, int32_t sums[FOURS_CHANNELS])
 {
+    int64_t high[FOURS_CHANNELS] = {0};
     for (; x != x_end; x += 2)
-        for (int c = 0; c < FOURS_CHANNELS; c++, w += 4) {
-            uint32_t word = dsp_load(w);
-            sums[c] = dsp_smlad(dsp_add_even(0, word), x[1], dsp_smlad(word, x[0], sums[c]));
-        }
+        for (int c = 0; c < FOURS_CHANNELS; c++, w += 4)
+            high[c] += fours_step(dsp_load(w), x);
+    for (int c = 0; c < FOURS_CHANNELS; c++)
+        sums[c] = (int32_t)((uint32_t)sums[c] + (uint32_t)(uint64_t)((high[c] + 255) >> 8));
 }
 
 #endif

@@ -68,7 +68,19 @@ struct dw3 {
 void dw3_stride1(const struct dw3 *d);
 void dw3_stride2(const struct dw3 *d);
 
-/* Four channels of NN_LAYOUT_FOURS by one input: adds to sums[4]. `x` holds two words for every four k. */
+/* Four channels of NN_LAYOUT_FOURS by one input: adds to sums[4] what 256 divides, rounded up. `x` holds two
+ * words for every four k. */
 void fours_dot(const int8_t *w, const uint32_t *x, const uint32_t *x_end, int32_t sums[FOURS_CHANNELS]);
+
+/* Four k of one channel: a word of weights, two of x; 256 times the sum. */
+static inline int64_t fours_step(uint32_t word, const uint32_t *x)
+{
+    int64_t sum = 0;
+    for (int half = 0; half < 2; half++) {
+        int32_t whole = (int16_t)(word >> 16 * half), even = (int8_t)(word >> 16 * half);
+        sum += (int64_t)whole * (int16_t)(x[0] >> 16 * half) + (int64_t)even * (int16_t)(x[1] >> 16 * half);
+    }
+    return sum;
+}
 
 #endif

@@ -87,7 +87,8 @@ static void call_kernel(const struct vm *vm, const struct vm_act *act, const str
                    operands[0].box.c1, out);
         break;
     case FRAGMENT_ADD:
-        nn_add_s8(act->p, &in[0], &in[1], bcast_of(code), out);
+        if (!NN_ADD_QUICK || bcast_of(code) != NN_BCAST_NONE || !nn_add_quick_s8(act->p, &in[0], &in[1], out))
+            nn_add_s8(act->p, &in[0], &in[1], bcast_of(code), out);
         break;
     case FRAGMENT_MUL:
         nn_mul_s8(act->p, &in[0], &in[1], bcast_of(code), out);

@@ -182,9 +182,9 @@ static void random_slice(struct world *world, bool depthwise, int32_t k0, int32_
     size_t bytes = (size_t)n * (size_t)taps * (size_t)(depthwise ? 1 : k1 - k0);
     int8_t *plain = random_bytes(world, bytes), *packed = take(world, bytes + 4);
     packed += layout == NN_LAYOUT_PAIRS && once_in(world, 4) ? any(world, 1, 3) : 0; /* at any address */
-    if (layout == NN_LAYOUT_FOURS && !once_in(world, 8))
-        for (size_t i = 0; i < bytes; i++)
-            plain[i] = (int8_t)(plain[i] / 4);
+    bool far = once_in(world, 3);
+    for (size_t i = 0; layout == NN_LAYOUT_FOURS && i < bytes; i++)
+        plain[i] = (int8_t)(far && i % 2 == 0 ? plain[i] & 127 : plain[i] < -127 ? -127 : plain[i]);
     w->values = plain;
     random_scales(world, w, n);
     world->w_other = *w;
@@ -272,7 +272,7 @@ static const char *run_fours(struct world *world, uint64_t *outputs)
     p->kernel_h = (uint16_t)any(world, 1, 3);
     p->kernel_w = (uint16_t)any(world, 1, 3);
     world->h = world->w = 1;
-    int32_t channels = any(world, 1, once_in(world, 3) ? 300 : 30);
+    int32_t channels = any(world, 1, once_in(world, 3) ? 600 : 30);
     channels = p->kernel_h * p->kernel_w * channels % 4 == 0 ? channels : (channels + 3) / 4 * 4;
     random_output(world);
     random_input(world, channels);
@@ -282,9 +282,8 @@ static const char *run_fours(struct world *world, uint64_t *outputs)
         return "cannot be packed";
     const struct nn_weights *w = &world->w_plain;
     int32_t k = p->kernel_h * p->kernel_w * channels;
-    for (int32_t c = 0; c < w->c1 - w->c0; c++)
-        if (!nn_layout_fours_fit(p, w->values + (ptrdiff_t)c * k, k, w->bias[c]))
-            return NULL; /* the emitter takes another layout */
+    if (!nn_layout_fours_fit(w->values, (int64_t)k * (w->c1 - w->c0)))
+        return NULL; /* the emitter takes another layout */
     struct nn_scratch scratch = random_scratch(world, NN_LAYOUT_FOURS, &work);
     struct nn_out out = world->out;
     out.rows = world->plain_rows;
@@ -294,11 +293,41 @@ static const char *run_fours(struct world *world, uint64_t *outputs)
     return compare(world, outputs);
 }
 
+/* ---- add ---- */
+
+static const char *run_add(struct world *world, uint64_t *outputs)
+{
+    struct nn_params *p = &world->p;
+    p->kernel_h = p->kernel_w = p->stride_h = p->stride_w = p->dilation_h = p->dilation_w = 1;
+    p->count = once_in(world, 4) ? any(world, 0, 22) : 20;
+    for (int i = 0; i < 3; i++) {
+        p->m[i].mantissa = once_in(world, 3) ? 1 << 30 : any(world, 1 << 30, INT32_MAX);
+        p->m[i].shift = i == 2 ? any(world, -21, -1) : any(world, -4, 0);
+    }
+    world->in_h = world->h;
+    world->in_w = world->w;
+    random_output(world);
+    random_input(world, world->c);
+    struct nn_in a = world->in;
+    const void *rows[NN_ROWS_MAX];
+    memcpy(rows, world->rows, sizeof rows);
+    a.rows = rows;
+    random_input(world, world->c);
+    struct nn_out out = world->out;
+    out.rows = world->plain_rows;
+    nn_add_s8(p, &a, &world->in, NN_BCAST_NONE, &out);
+    out.rows = world->other_rows;
+    if (!nn_add_quick_s8(p, &a, &world->in, &out))
+        return NULL; /* the plain kernel is taken */
+    return compare(world, outputs);
+}
+
 /* ---- interface ---- */
 
 const char *nn_exact_name(enum nn_exact_kind kind)
 {
-    static const char *const names[NN_EXACT_KINDS] = {"convolution", "sums", "depthwise", "fully connected"};
+    static const char *const names[NN_EXACT_KINDS] = {"convolution", "sums", "depthwise", "fully connected",
+                                                      "add"};
     return names[kind];
 }
 
@@ -312,6 +341,8 @@ static const char *run(struct world *world, enum nn_exact_kind kind, uint64_t *o
         return run_depthwise(world, outputs);
     case NN_EXACT_FOURS:
         return run_fours(world, outputs);
+    case NN_EXACT_ADD:
+        return run_add(world, outputs);
     default:
         return "unknown kind";
     }

@@ -10,7 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum nn_exact_kind { NN_EXACT_CONV, NN_EXACT_SUMS, NN_EXACT_DEPTHWISE, NN_EXACT_FOURS, NN_EXACT_KINDS };
+enum nn_exact_kind {
+    NN_EXACT_CONV,
+    NN_EXACT_SUMS,
+    NN_EXACT_DEPTHWISE,
+    NN_EXACT_FOURS,
+    NN_EXACT_ADD,
+    NN_EXACT_KINDS
+};
 
 /* Memory for one case: blocks of exactly `size` bytes, aligned to 8, all returned at once. */
 struct nn_exact_memory {

@@ -72,6 +72,12 @@ static void fully_connected_by_fours_equals_the_plain_kernel(void **state)
     equal_to_plain(NN_EXACT_FOURS);
 }
 
+static void quick_addition_equals_the_plain_kernel(void **state)
+{
+    (void)state;
+    equal_to_plain(NN_EXACT_ADD);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -79,6 +85,7 @@ int main(void)
         cmocka_unit_test(sums_by_pairs_equal_the_plain_kernel),
         cmocka_unit_test(depthwise_by_pairs_equals_the_plain_kernel),
         cmocka_unit_test(fully_connected_by_fours_equals_the_plain_kernel),
+        cmocka_unit_test(quick_addition_equals_the_plain_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

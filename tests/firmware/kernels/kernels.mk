@@ -19,9 +19,15 @@ $(KERNELS)/count.so: tests/firmware/kernels/count.c | setup-firmware
 	$(call say,CC  $<)
 	$(Q)$(CC) -std=c11 $(WARN) -O2 -shared -fPIC $< -o $@
 
-kernels: $(addprefix $(KERNELS)/,exact.elf bench.elf count.so)
+# On the host: the fragment of a network, its input and its answer, for the image that runs it.
+$(KERNELS)/fragment: $(call obj,tests/firmware/kernels/fragment.c) $(B)/libshoal.a
+	@mkdir -p $(@D)
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS)
+
+kernels: $(addprefix $(KERNELS)/,exact.elf bench.elf whole.elf count.so fragment)
 
 bench-firmware: kernels                       ## instructions and modelled cycles of the Cortex-M7 kernels; judges nothing
-	@KERNELS=$(KERNELS) tests/firmware/kernels/table
+	@KERNELS=$(KERNELS) FACTS=$(FACTS) tests/firmware/kernels/table
 
 .PHONY: kernels bench-firmware
