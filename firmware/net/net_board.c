@@ -123,6 +123,8 @@ static int take(const struct wire_cert *cert)
 static void hook_certificate(void *context, const struct wire_cert *cert)
 {
     (void)context;
+    if (link.refused)
+        return; /* no answer to a request: the session ends with it */
     int status = take(cert);
     if (status == STATUS_OK) {
         net_link_forget_session(&link);
