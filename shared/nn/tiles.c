@@ -12,6 +12,11 @@
 
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
+/* Comments around an inner loop, with its multiply-accumulates, for the model of cycles
+ * (tests/firmware/kernels/cycles). */
+#define MODEL(name, macs) "@ MODEL " name " " macs "\n"
+#define MODEL_END "@ MODEL END\n"
+
 /* Parameters that only the assembly reads. */
 #define NN_UNUSED __attribute__((unused))
 
@@ -82,9 +87,10 @@ _Static_assert(offsetof(struct tiles, bias) == 4 && offsetof(struct tiles, loop)
     "mov r6, r4\n"                                                                              \
     "mov r7, r4\n"                                                                              \
     "ldr pc, [sp, #56]\n"                                                                       \
-    "1:\n" LOAD STEP STEP STEP STEP STEP STEP STEP LAST "ldr r8, [sp, #12]\n"                   \
+    "1:\n" MODEL("tiles", "128")                                                                \
+    LOAD STEP STEP STEP STEP STEP STEP STEP LAST "ldr r8, [sp, #12]\n"                          \
     "cmp r12, r8\n"                                                                             \
-    "bne 1b\n"                                                                                  \
+    "bne 1b\n" MODEL_END                                                                        \
     "ldr pc, [sp, #60]\n"                                                                       \
     "2:\n" LOAD STEP LAST "b 5f\n"                                                              \
     "4:\n" LOAD STEP LAST "3:\n" LOAD STEP STEP STEP LAST "5:\n" epilogue "ldr r8, [sp, #24]\n" \
@@ -343,14 +349,15 @@ _Static_assert(offsetof(struct dw3, x) == 24 && offsetof(struct dw3, x_quads) ==
     "str r2, [sp, #16]\n"               \
     "str r1, [sp, #36]\n"               \
     "ldr pc, [sp, #68]\n"               \
-    "1:\n" quad SCALE_QUAD STORE_THREE  \
+    "1:\n" MODEL("dw3", "36")           \
+    quad SCALE_QUAD STORE_THREE         \
     "strb r3, [r10, r11]\n"             \
     "ldr r12, [sp, #60]\n"              \
     "add r10, r10, r11, lsl #1\n"       \
     "add lr, lr, #" advance "\n"        \
     "str r10, [sp, #36]\n"              \
     "cmp lr, r12\n"                     \
-    "bne 1b\n"                          \
+    "bne 1b\n" MODEL_END                \
     "ldr pc, [sp, #64]\n"               \
     "2:\n" pair SCALE_PAIR              \
     "ldrd r10, r11, [sp, #36]\n"        \
@@ -473,11 +480,11 @@ NN_ITCM __attribute__((naked)) void fours_dot(const int8_t *w NN_UNUSED, const u
             "cmp r3, #0\n"
             "beq 3f\n"
             "add r3, r3, lr\n"
-            "2:\n"
+            "2:\n" MODEL("fours", "256")
             FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP
             FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP FOURS_STEP
             "cmp lr, r3\n"
-            "bne 2b\n"
+            "bne 2b\n" MODEL_END
             "sub r3, r2, lr\n"
             "cmp r3, #128\n"
             "bhs 4f\n"

@@ -14,6 +14,11 @@ $(KERNELS)/%.elf: $(KERNELS)/tests/firmware/kernels/%.o $(KERNELS_OBJ) tests/fir
 	$(call say,LD  $@)
 	$(Q)$(FW_CC) $(FW_ARCH) -nostartfiles -Wl,--gc-sections -T tests/firmware/kernels/image.ld $(filter %.o,$^) -o $@
 
+# As compiled, for the model of cycles.
+$(KERNELS)/tiles.s: shared/nn/tiles.c tests/firmware/kernels/kernels.mk | setup-firmware
+	@mkdir -p $(@D)
+	$(Q)$(KERNELS_CC) -S $< -o $@
+
 $(KERNELS)/count.so: tests/firmware/kernels/count.c | setup-firmware
 	@mkdir -p $(@D)
 	$(call say,CC  $<)
@@ -27,7 +32,10 @@ $(KERNELS)/fragment: $(call obj,tests/firmware/kernels/fragment.c) $(B)/libshoal
 
 kernels: $(addprefix $(KERNELS)/,exact.elf bench.elf whole.elf count.so fragment)
 
-bench-firmware: kernels                       ## instructions and modelled cycles of the Cortex-M7 kernels; judges nothing
+setup-kernels:
+	@scripts/setup kernels
+
+bench-firmware: setup-kernels kernels $(KERNELS)/tiles.s  ## instructions and modelled cycles of the Cortex-M7 kernels; judges nothing
 	@KERNELS=$(KERNELS) FACTS=$(FACTS) tests/firmware/kernels/table
 
-.PHONY: kernels bench-firmware
+.PHONY: kernels setup-kernels bench-firmware
