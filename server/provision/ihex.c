@@ -131,7 +131,7 @@ static int split(struct ihex *ihex, size_t at, uint32_t address, struct error *e
 int ihex_cut(struct ihex *ihex, uint32_t first, uint32_t n, struct error *error)
 {
     uint64_t end = (uint64_t)first + n;
-    size_t at = run_behind(ihex, first);
+    size_t at = n == 0 ? ihex->n_runs : run_behind(ihex, first);
     while (at < ihex->n_runs && ihex->runs[at].address < end) {
         const struct ihex_run *run = &ihex->runs[at];
         int status = STATUS_OK;

@@ -158,7 +158,8 @@ static void try_mutant(struct subject *s, const char *what, size_t record, size_
         return;
     }
     int checked = vm_check_bounds(&fragment, s->arena_bytes, &place);
-    check_in_pieces(&fragment, s->arena_bytes, 1 + (int32_t)(s->mutants % 37), checked, &place);
+    if (s->mutants % 8 == 0)
+        check_in_pieces(&fragment, s->arena_bytes, 1 + (int32_t)(s->mutants / 8 % 37), checked, &place);
     if (fragment.header->arena_bytes > s->arena_bytes)
         return;
     int status = run(s, &fragment);
