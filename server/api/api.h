@@ -61,12 +61,12 @@ int api_fail_stored(struct http_exchange *x, const json_t *error, const char *su
     X(api_deployment_post)                                                                                   \
     X(api_deployment)                                                                                        \
     X(api_deployment_plan)                                                                                   \
-    X(api_deployment_act) X(api_boards) X(api_board) X(api_board_patch) X(api_board_delete) X(api_board_act) \
-        X(api_board_replace) X(api_board_readings) X(api_board_log) X(api_board_states) X(api_load)          \
-            X(api_enrolments) X(api_enrolment_post) X(api_enrolment_delete) X(api_attempts)                  \
-                X(api_inferences) X(api_inference) X(api_attention) X(api_events) X(api_limits) X(api_fleet) \
-                    X(api_openapi) X(api_classify) X(v2_server) X(v2_live) X(v2_ready) X(v2_model)           \
-                        X(v2_model_ready) X(v2_infer)
+    X(api_deployment_act)                                                                                    \
+    X(api_boards) X(api_board) X(api_board_patch) X(api_board_delete) X(api_board_act) X(api_board_replace)  \
+        X(api_board_readings) X(api_board_log) X(api_board_states) X(api_load) X(api_enrolments)             \
+            X(api_enrolment_post) X(api_enrolment_delete) X(api_attempts) X(api_inferences) X(api_inference) \
+                X(api_attention) X(api_events) X(api_limits) X(api_fleet) X(api_openapi) X(api_classify)     \
+                    X(v2_server) X(v2_live) X(v2_ready) X(v2_model) X(v2_model_ready) X(v2_infer)
 #define API_DECLARE(name) http_handler name;
 API_HANDLERS(API_DECLARE)
 #undef API_DECLARE

@@ -3,7 +3,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { classify, deployDigits, equal, finish, get, launch, newContext, noComplaints, open, root, rule, settled, startBoards, startServer, until, upload, visit } from "./support/harness.mjs";
-import { actions, focus, lowContrast, overflow, unreached } from "./support/judge.mjs";
+import { actions, focus, lowContrast, overflow, sideways, unreached } from "./support/judge.mjs";
 
 await launch();
 const empty = await startServer(null, "empty");
@@ -67,7 +67,7 @@ async function walk(page) {
 async function narrow(page) {
   await page.setViewportSize({ width: 360, height: 740 });
   await settled(page, 150);
-  const faults = await page.evaluate(overflow);
+  const faults = [...await page.evaluate(overflow), ...await page.evaluate(sideways)];
   await page.setViewportSize({ width: 1280, height: 800 });
   return faults;
 }
@@ -83,7 +83,7 @@ const rules = {
   contrast_of_text_is_AA_in_light_on_every_page: (page) => page.evaluate(lowContrast),
   contrast_of_text_is_AA_in_dark_on_every_page: inDark,
   the_keyboard_reaches_and_shows_every_action_on_every_page: walk,
-  no_page_scrolls_sideways_at_360_pixels: narrow,
+  no_page_and_no_table_scrolls_sideways_at_360_pixels: narrow,
 };
 const faults = Object.fromEntries(Object.keys(rules).map((name) => [name, []]));
 const contexts = [];

@@ -77,7 +77,11 @@ await rule("deploying_from_the_dry_run_leads_to_an_active_deployment", async () 
 await rule("what_runs_already_is_planned_in_its_own_place", async () => {
   await visit(page, server, "#/models/digits");
   const what = main.locator("section", { hasText: "What would it need?" });
-  await what.getByText("does not fit").waitFor(); // two of them on one board, that is
+  await what.getByText(/on \d of 3 boards/).waitFor(); // two of them on one board do not fit
+  const replace = what.getByRole("checkbox", { name: "replace the version that runs now" });
+  equal(await replace.isChecked(), true, "the page says so:");
+  await replace.uncheck();
+  await what.getByText("does not fit").waitFor();
   await what.getByRole("button", { name: "plan in its place" }).click();
   await what.getByText(/on \d of 3 boards/).waitFor();
 });

@@ -4,7 +4,7 @@
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
-import { check, deployDigits, equal, finish, get, launch, newContext, noComplaints, open, root, rule, sample, startBoards, startServer, visit, work } from "./support/harness.mjs";
+import { check, deployDigits, equal, finish, get, launch, newContext, noComplaints, open, root, rule, sample, startBoards, startServer, until, visit, work } from "./support/harness.mjs";
 
 await launch();
 const server = await startServer();
@@ -50,6 +50,48 @@ await rule("the_table_sorts_by_every_number", async () => {
     await main.locator(".layer-table .sort").getByText(name, { exact: true }).click();
     equal(await shown(), [...values].sort(name === "layer" ? down : up), `${name}, the other way`);
   }
+});
+
+const schedule = async (options) => {
+  const answer = await fetch(`${server.url}/api/v1/schedules`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ model: "digits", ...options }) });
+  return answer.json();
+};
+const kib = (n) => `${(n / 1024).toFixed(1)} KiB`;
+
+await rule("the_partial_schedule_stands_beside_the_ordinary_one_layer_by_layer", async () => {
+  const { partial, ordinary, bottleneck } = await schedule({});
+  const section = main.locator("section", { hasText: "Memory on one board, layer by layer" });
+  await section.scrollIntoViewIfNeeded();
+  await section.getByText("The bottleneck").waitFor();
+  const text = await section.innerText();
+  for (const part of [`${kib(partial.peak_bytes)}`, kib(ordinary.peak_bytes), ...bottleneck.tensors.map((tensor) => kib(tensor.bytes))]) check(text.includes(part), `${part} in: ${text}`);
+  await section.getByText(`The schedule: ${partial.steps.length} steps`).click();
+  equal(await section.locator(".steps-table tbody tr").count(), partial.steps.length, "rows:");
+  // A block for each step's layers that lie beside one another; at least as many as steps with layers of their own.
+  check((await section.locator("svg.memory .block").count()) >= 1, "blocks are drawn");
+  await section.locator("svg.memory").focus();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("ArrowRight");
+  const said = await section.locator(".chart-line").innerText();
+  const step = partial.steps.filter((one) => one.layers.includes(1)).sort((a, b) => b.peak_bytes - a.peak_bytes)[0];
+  check(said.includes(`${kib(step.peak_bytes)} in the step of layer`), `the step of layer 1 in: ${said}`);
+});
+
+await rule("the_schedule_follows_its_controls_and_says_what_cannot_be", async () => {
+  const section = main.locator("section", { hasText: "Memory on one board, layer by layer" });
+  const narrow = await schedule({ axes: "channels", accumulator: 8 });
+  await section.getByLabel("Parts of tensors by").selectOption("channels");
+  await section.getByLabel("Partial sums").selectOption("8");
+  await section.getByText("not on boards").waitFor();
+  await until("its peak is told", async () => (await section.innerText()).includes(kib(narrow.partial.peak_bytes)));
+  await section.getByLabel("Memory limit").fill("1K");
+  await section.getByText("no such schedule").waitFor();
+  const { error } = await schedule({ axes: "channels", accumulator: 8, ram: 1024 });
+  check((await section.innerText()).includes(error.detail.need_bytes.toLocaleString("en")), "the least that was found, in bytes");
+  await section.getByLabel("Memory limit").fill("a lot");
+  await section.getByText(/is no size/).waitFor();
+  await section.getByLabel("Memory limit").fill("");
+  await section.getByText("not on boards").waitFor();
 });
 
 await rule("a_folder_is_counted_as_shoal_eval_counts_it", async () => {

@@ -73,6 +73,20 @@ await rule("a_deployments_page_says_what_each_board_holds_by_keyboard", async ()
   for (const board of deployment.boards) check((await page.locator("main").innerText()).includes(board.fragment.slice(0, 12)), `${board.name}'s fragment`);
 });
 
+await rule("each_boards_schedule_is_the_plans", async () => {
+  await visit(page, server, `#/deployments/${deployment.id}`);
+  const section = page.locator("section", { hasText: "Each board's schedule" });
+  await section.locator(".steps-table tbody tr").first().waitFor();
+  for (const [b, board] of plan.boards.entries()) {
+    if (!plan.parties[b].used) continue;
+    await section.getByRole("combobox").selectOption({ label: board.name });
+    const peak = `${(plan.parties[b].peak_bytes / 1024).toFixed(1)} KiB`;
+    await section.getByText(`peak ${peak}`).first().waitFor();
+    const top = await section.locator(".steps-table tr", { hasText: " peak" }).first().innerText();
+    check(top.includes(peak), `${board.name}: ${peak} in ${top}`);
+  }
+});
+
 await rule("a_drained_board_is_said_to_be_safe_to_unplug_and_may_come_back", async () => {
   await visit(page, server, "#/boards");
   await settled(page);

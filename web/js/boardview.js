@@ -197,7 +197,7 @@ export function acts(board, all) {
     member && online && action("Measure", () => post(path(board, "probe"))),
     member && !board.drained && action("Drain", () => post(path(board, "drain")), { title: "plans deployments anew without it" }),
     member && board.drained && action("Undrain", () => post(path(board, "undrain"))),
-    (member || board.state === "revoked") && (all || board.in_use) && action("Replace…", () => replace(board), { title: "another board takes its name and its parts of deployments" }),
+    (member || board.state === "revoked") && (all || (board.in_use && board.link !== "online")) && action("Replace…", () => replace(board), { title: "another board takes its name and its parts of deployments" }),
     member && action("Rename", () => rename(board)),
     all && member && online && action("Identify", () => post(path(board, "identify")), { title: "the board blinks or says who it is" }),
     all && member && online && action("Restart", () => ask({ title: `Restart ${board.name}?`, confirm: "Restart", call: () => post(path(board, "reboot")),

@@ -69,7 +69,7 @@ function attempt(one) {
 export function attempts() {
   const body = el("tbody");
   const section = el("section", { hidden: true }, el("h2", {}, "Turned away"),
-    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Turned away" }, el("table", {}, el("thead", {}, el("tr", {},
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Turned away" }, el("table", { class: "stack" }, el("thead", {}, el("tr", {},
       ["when", "address", "why", "what to do"].map((name) => el("th", { scope: "col" }, name)))), body)));
   const draw = list(body, { render: attempt, size: 10, empty: "" });
   let turn = 0;

@@ -44,7 +44,7 @@ export function layerTable(layers, chosen) {
   const body = el("tbody");
   const heads = columns.map(([text, , , right], i) => el("th", { scope: "col", class: right ? "number" : false },
     el("button", { type: "button", class: "sort", onclick: () => sort(i) }, text)));
-  const box = el("div", { class: "scroll layer-table", tabindex: 0, "aria-label": "layers" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
+  const box = el("div", { class: "scroll layer-table", tabindex: 0, "aria-label": "layers" }, el("table", { class: "stack" }, el("thead", {}, el("tr", {}, heads)), body));
   let current = null;
 
   function fill() {

@@ -45,6 +45,18 @@ async function route(focus) {
   if (focus) main.focus({ preventScroll: true });
 }
 
+/** Cells of tables know their column's name: on a phone a row is a card of named values (css/fleet.css). */
+function nameCells(row) {
+  const heads = row.closest("table")?.tHead?.rows[0]?.cells ?? [];
+  for (const [i, cell] of [...row.cells].entries())
+    if (cell.tagName === "TD" && cell.colSpan === 1 && heads[i]?.textContent) cell.dataset.name = heads[i].textContent;
+}
+new MutationObserver((changes) => {
+  for (const { addedNodes } of changes)
+    for (const node of addedNodes)
+      if (node.nodeType === Node.ELEMENT_NODE) for (const row of node.matches("tr") ? [node] : node.querySelectorAll("tbody tr")) nameCells(row);
+}).observe(main, { childList: true, subtree: true });
+
 subscribe(["link"], () => {
   const link = document.getElementById("link");
   link.textContent = { true: "live", false: "The server is out of reach; trying again.", null: "connecting" }[live.link];

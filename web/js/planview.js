@@ -60,6 +60,45 @@ export function readPlan(plan) {
   return { boards, moves, segments: plan.segments, plan };
 }
 
+const MODES = ["full", "channels", "rows", "patches"];
+
+/** Bytes of activations in use on a board at one of its steps: of buffers made in the place of another one counts. */
+function inUse(party, step, tensors) {
+  const counted = new Set();
+  let sum = 0;
+  for (const [tensor, elem, offset, size, first, last] of party.buffers) {
+    if (elem !== 1 || tensor >= tensors || first > step || last < step || counted.has(offset)) continue;
+    counted.add(offset);
+    sum += size;
+  }
+  return sum;
+}
+
+/**
+ * What a board (its place in the plan's list) runs, in order: [{mode, layers, ops, k, tile, again, peak_bytes, note}]. A
+ * plan says it where the board runs parts of tensors; else it runs its part of one operator after another.
+ */
+export function scheduleOf(view, b, layers) {
+  const party = view.plan.parties[b];
+  const name = (op) => layers[op]?.name ?? `layer ${op}`;
+  if (party.program)
+    return party.program.steps.map(([[mode, k, tile_h, tile_w, again, peak_bytes], ops]) => ({ mode: MODES[mode], layers: ops, ops: ops.map(name),
+      k: k || null, tile: tile_h ? [tile_h, tile_w] : null, again, peak_bytes }));
+  const rows = [];
+  const tensors = Math.max(0, ...layers.flatMap((layer) => [layer.output.tensor, ...layer.inputs.map((input) => input.tensor)])) + 1;
+  party.steps.forEach((step, i) => {
+    const [kind, , op] = step;
+    if (kind !== TASK) return;
+    if (rows.at(-1)?.layers[0] !== op) rows.push({ mode: "full", layers: [op], ops: [name(op)], k: null, tile: null, again: 0, peak_bytes: 0, made: 0 });
+    const row = rows.at(-1);
+    row.peak_bytes = Math.max(row.peak_bytes, inUse(party, i, tensors));
+    row.made += volume(step.slice(10, 16));
+    const part = row.made / layers[op].output.dims.reduce((all, n) => all * n, 1);
+    row.note = part > 0.9995 ? "" : `${(part * 100).toFixed(1)} % of its output`;
+  });
+  return rows;
+}
+
 function overlap(a, b) {
   let n = 1;
   for (const i of [0, 2, 4]) n *= Math.max(0, Math.min(a[i + 1], b[i + 1]) - Math.max(a[i], b[i]));

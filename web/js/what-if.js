@@ -4,6 +4,7 @@ import { post } from "./api.js";
 import { action, bytes, el, list, meter, ms, number, state } from "./dom.js";
 import { live, subscribe } from "./live.js";
 import { settled } from "./parts.js";
+import { stepTable } from "./schedule.js";
 import { splitBar, splitKey } from "./split.js";
 
 const STRATEGIES = { auto: "auto", neuron: "neuron: parts of each layer", single: "single: one board" }; // what the planner has today
@@ -22,7 +23,7 @@ const arenaOf = (board) => board?.hello?.regions?.find((region) => region.name =
 const select = (options, label) => el("select", { "aria-label": label }, Object.entries(options).map(([value, text]) => el("option", { value }, text)));
 const cell = (text, right) => el("td", { class: right ? "number" : false }, text);
 const RIGHT = new Set(["needs", "has", "missing", "share", "moved"]);
-const table = (heads, rows) => el("div", { class: "scroll", tabindex: 0 }, el("table", {},
+const table = (heads, rows) => el("div", { class: "scroll", tabindex: 0 }, el("table", { class: "stack" },
   el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: RIGHT.has(head) ? "number" : false }, head)))), el("tbody", {}, rows)));
 
 function used(value, of, word, note) {
@@ -53,6 +54,8 @@ function fitting(plan, asked) {
     el("p", { class: "faint" }, `At most on a board: computing ${ms(plan.computing_ms)}, waiting ${ms(plan.waiting_ms)}, moving data ${ms(plan.moving_ms)}${plan.flash_ms ? `, reading flash ${ms(plan.flash_ms)}` : ""}. `,
       `${number(plan.rounds)} exchange${plan.rounds === 1 ? "" : "s"}, ${bytes(plan.bytes_moved)} moved, ${plan.throughput_per_s.toFixed(1)} inferences a second. Strategy ${plan.strategy}, shares ${plan.shares}.`),
     table(["board", "share", "arena", "flash", ["time: ", splitKey()], "moved"], plan.parties.map(party)),
+    ...plan.parties.filter((one) => one.schedule).map((one) => el("details", {}, el("summary", {}, `${one.name} runs ${one.schedule.length} steps that hold parts of tensors`),
+      stepTable(one.schedule, one.peak_bytes, `what ${one.name} runs`))),
     leftOut(asked),
   ];
 }
@@ -133,11 +136,20 @@ export function planForm(version) {
   const replace = el("input", { type: "checkbox" });
   const answer = el("div", { class: "answer", role: "status" });
   let turn = 0;
+  let decided = false; // whether to replace: by hand
+  /** What runs now holds memory: unless somebody decided otherwise it is planned in its place, where only that fits. */
+  async function inPlace() {
+    if (decided || !form.replaceable()) return null;
+    const plan = await post("plans", { ...body(), replace: true }).catch(() => null);
+    if (plan) replace.checked = true;
+    return plan;
+  }
   const body = () => ({ model: version.model, version: version.version, strategy: strategy.value, shares: shares.value, boards: picker.asked(),
     ...(replace.checked && { replace: true }) });
   const form = {
     replaceable: () => !replace.checked && [...live.deployments.values()].some((d) => d.model === version.model && d.state !== "failed"),
     replace: () => {
+      decided = true;
       replace.checked = true;
       ask();
     },
@@ -165,7 +177,11 @@ export function planForm(version) {
       fits = true;
       said = fitting(plan, asked);
     } catch (error) {
-      said = error.detail ? refused(error, form) : [el("p", { class: "bad" }, "The server is out of reach.")];
+      const plan = error.detail?.shortfalls && mine === turn ? await inPlace() : null;
+      if (plan) {
+        fits = true;
+        said = [...fitting(plan, asked), el("p", { class: "faint" }, "Planned in the place of the version that runs now: the boards cannot hold both, so it ends when this one is pushed.")];
+      } else said = error.detail ? refused(error, form) : [el("p", { class: "bad" }, "The server is out of reach.")];
     }
     if (mine !== turn) return;
     answer.classList.remove("asking");
@@ -174,6 +190,7 @@ export function planForm(version) {
   }
   const later = settled(ask, 150);
   const picker = boardPicker(later);
+  replace.addEventListener("change", () => { decided = true; });
   for (const field of [strategy, shares, replace]) field.addEventListener("change", later);
   const deploy = el("div", { class: "actions", hidden: true }, action("Deploy this", async () => {
     const list = tags.value.split(",").map((tag) => tag.trim()).filter(Boolean);

@@ -72,7 +72,7 @@ const logRow = (one) => el("tr", {}, el("td", {}, age(one.at), " ago"), el("td",
 const partRow = ({ deployment, part }) => el("tr", {}, el("td", {}, deploymentLink(deployment)), el("td", {}, deploymentState(deployment)), el("td", {}, part.state));
 
 function table(label, heads, body) {
-  return el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, el("table", {},
+  return el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, el("table", { class: "stack" },
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head === "size" ? "number" : false }, head)))), body));
 }
 

@@ -6,7 +6,8 @@ import { acts } from "../js/deployview.js";
 import { compare, pairRow } from "../js/drift.js";
 import { heatMap } from "../js/heat.js";
 import { live, subscribe } from "../js/live.js";
-import { layersOf, planOf } from "../js/planview.js";
+import { layersOf, planOf, scheduleOf } from "../js/planview.js";
+import { stepTable } from "../js/schedule.js";
 import { splitBars } from "../js/split.js";
 import { boardLink, deploymentSince, deploymentState, modelLink } from "../js/words.js";
 
@@ -35,8 +36,8 @@ const inferenceRow = (inference) => el("tr", {}, el("td", {}, el("a", { href: `#
   el("td", {}, inference.state === "done" ? state("done", "good") : state(inference.error?.message ?? "failed", "bad")),
   el("td", { class: "number" }, ms(inference.latency_ms)), el("td", { class: "wide" }, splitBars(inference.timeline ?? [])));
 
-function table(label, heads, body, look = false) {
-  return el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, el("table", { class: look }, el("thead", {}, el("tr", {}, heads.map(([name, isNumber]) =>
+function table(label, heads, body, look = "") {
+  return el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, el("table", { class: `stack ${look}` }, el("thead", {}, el("tr", {}, heads.map(([name, isNumber]) =>
     el("th", { scope: "col", class: isNumber ? "number" : false }, name)))), body));
 }
 
@@ -81,6 +82,24 @@ function comparison(view, inferences, layers, deployment) {
   ];
 }
 
+/** What each board runs, one board at a time. */
+function schedules(view, layers) {
+  const used = view.boards.map((board, b) => ({ board, b })).filter(({ board }) => board.used);
+  const place = el("div");
+  const choice = el("select", { onchange: () => draw(Number(choice.value)) }, used.map(({ board, b }) => el("option", { value: b }, board.name)));
+  function draw(b) {
+    const steps = scheduleOf(view, b, layers);
+    const { arena_bytes: has } = view.plan.boards[b];
+    const { arena_bytes: needs, peak_bytes: peak, scratch_bytes: scratch, program } = view.plan.parties[b];
+    place.replaceChildren(
+      el("p", {}, program ? `${steps.length} steps that hold parts of tensors: ` : "Its part of one operator after another: ",
+        `peak ${bytes(peak)}, packed ${bytes(needs)} of the board's ${bytes(has)} of arena, ${bytes(scratch)} of it scratch.`),
+      stepTable(steps, peak, `what ${view.boards[b].name} runs`));
+  }
+  if (used.length) draw(used[0].b);
+  return [el("div", { class: "bar" }, el("h2", {}, "Each board's schedule"), el("label", { class: "faint" }, "board ", choice)), place];
+}
+
 export function show(container, [id]) {
   const title = el("h1", {}, "Deployment");
   const now = el("div");
@@ -89,12 +108,13 @@ export function show(container, [id]) {
   const bodies = { parts: el("tbody"), events: el("tbody"), inferences: el("tbody") };
   const plan = el("section");
   const measured = el("section");
+  const runs = el("section");
   const rest = el("div", {}, facts2, buttons,
     el("section", {}, el("h2", {}, "Board by board"), table("Board by board", [["board"], ["link"], ["its part"], ["fragment"], ["size", true], ["peak", true], ["arena", true], ["weights in RAM", true]], bodies.parts)),
-    plan, measured,
+    plan, runs, measured,
     el("div", { class: "pair" },
       el("section", {}, el("h2", {}, "How it came to its state"), table("History", [["when"], ["state"], ["generation", true], ["why"], ["by"]], bodies.events)),
-      el("section", {}, el("h2", {}, "Last inferences"), table("Last inferences", [["asked"], ["result"], ["latency", true], ["where each board's time went"]], bodies.inferences, "stack"))));
+      el("section", {}, el("h2", {}, "Last inferences"), table("Last inferences", [["asked"], ["result"], ["latency", true], ["where each board's time went"]], bodies.inferences, "plainly"))));
   const problem = el("p", { class: "empty", hidden: true });
   rest.hidden = true;
   container.append(el("p", { class: "crumb" }, el("a", { href: "#/deployments" }, "Deployments")), el("div", { class: "bar" }, title, now), problem, rest);
@@ -121,6 +141,7 @@ export function show(container, [id]) {
     ends.forEach((end) => end());
     ends = [heat.end];
     plan.replaceChildren(el("h2", {}, "Who holds which part of each layer"), el("div", { class: "gantt-box" }, heat.element));
+    runs.replaceChildren(...schedules(view, layers));
     again = () => measure(view, layers);
     await again();
   }

@@ -41,7 +41,7 @@ export function show(container) {
   const cards = el("div", { class: "rows" });
   const body = el("tbody");
   const older = el("button", { type: "button", hidden: true, onclick: () => more() }, "Show older");
-  const history = el("section", {}, el("h2", {}, "History"), el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "History" }, el("table", {},
+  const history = el("section", {}, el("h2", {}, "History"), el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "History" }, el("table", { class: "stack" },
     el("thead", {}, el("tr", {}, ["asked for", "model", "version", "state", "generation", "tags", "error"].map((name) =>
       el("th", { scope: "col", class: name === "generation" ? "number" : false }, name)))), body)), older);
   container.append(el("div", { class: "bar" }, el("h1", {}, "Deployments"), el("a", { href: "#/models" }, "Deploy a model")), cards, history);

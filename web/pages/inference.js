@@ -35,7 +35,7 @@ function about(inference) {
 }
 
 function boardsTable(inference) {
-  return el("section", {}, el("h2", {}, "Board by board"), el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Board by board" }, el("table", {},
+  return el("section", {}, el("h2", {}, "Board by board"), el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Board by board" }, el("table", { class: "stack" },
     el("thead", {}, el("tr", {}, ["board", "computing", "waiting", "moving", "received", "sent", "arena used", "parts"].map((name, i) =>
       el("th", { scope: "col", class: i > 0 && i < 7 ? "number" : false }, name)))),
     el("tbody", {}, inference.timeline.map(boardRow)))));

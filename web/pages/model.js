@@ -6,6 +6,7 @@ import { layerTable, layerFacts } from "../js/layers.js";
 import { live, subscribe } from "../js/live.js";
 import { memoryChart } from "../js/memory.js";
 import { confirmed } from "../js/parts.js";
+import { schedulePanel } from "../js/schedule.js";
 import { inputForm, labelsForm } from "../js/settings.js";
 import { planForm } from "../js/what-if.js";
 
@@ -45,18 +46,19 @@ function versions(model, chosen) {
       await del(last ? `models/${encodeURIComponent(model.name)}` : `models/${encodeURIComponent(model.name)}/versions/${v.version}`);
       location.hash = last ? "#/models" : `#/models/${encodeURIComponent(model.name)}`;
     })));
-  return el("div", { class: "scroll", tabindex: 0 }, el("table", {},
+  return el("div", { class: "scroll", tabindex: 0 }, el("table", { class: "stack" },
     el("thead", {}, el("tr", {}, ["no.", "version", "uploaded", "size", "", ""].map((text, i) => el("th", { scope: "col", class: i === 0 || i === 3 ? "number" : false }, text)))),
     el("tbody", {}, model.versions.map(row))));
 }
 
 /** Graph, table and chart show the same selected layer. */
-function network(layers, schedule) {
-  if (!layers.length) return { element: el("p", { class: "empty" }, "This version has no layers."), setSchedule() {} };
+function network(layers, version) {
+  if (!layers.length) return { element: el("p", { class: "empty" }, "This version has no layers."), setSchedule() {}, end() {} };
   const about = el("div", { class: "about-layer", "aria-live": "polite" }, el("p", { class: "faint" }, "Select a layer in the picture or in the table."));
   const picture = graph(layers, (index) => choose(index, picture));
   const table = layerTable(layers, (index) => choose(index, table));
   const memory = memoryChart(layers, (index) => choose(index, memory));
+  const partial = schedulePanel(version, memory.setPartial);
   function choose(index, from) {
     for (const part of [picture, table, memory]) if (part !== from) part.select(index);
     about.replaceChildren(layerFacts(layers.find((layer) => layer.index === index), table.peak(index)));
@@ -65,13 +67,14 @@ function network(layers, schedule) {
     memory.setSchedule(known);
     table.setSchedule(known);
   }
-  setSchedule(schedule);
+  setSchedule(version.schedule);
   return {
     setSchedule,
+    end: partial.end,
     element: [
       el("section", {}, el("h2", {}, "Graph and layers"),
         el("div", { class: "network" }, el("div", { class: "network-picture" }, picture.element, about), table.element)),
-      el("section", {}, el("h2", {}, "Memory, layer by layer"), memory.element),
+      el("section", {}, el("h2", {}, "Memory on one board, layer by layer"), el("div", { class: "card what-if" }, memory.element, partial.element)),
     ],
   };
 }
@@ -112,9 +115,9 @@ export function show(container, [name, wanted = "latest"]) {
       fetch(`/api/v1/${path}/versions/${seen}/labels`).then((answer) => (answer.ok ? answer.text() : "")),
     ]);
     if (ended) return;
-    net = network(layers, version.schedule);
+    net = network(layers, version);
     const plan = planForm(version);
-    ends.push(plan.end);
+    ends.push(plan.end, net.end);
     versionBox.replaceChildren(versions(model, seen));
     body.replaceChildren(
       el("section", {}, el("h2", {}, "What would it need?"), plan.element),

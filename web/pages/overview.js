@@ -99,8 +99,8 @@ function row(inference) {
     el("td", { class: "wide" }, splitBars(inference.timeline ?? [])));
 }
 
-function table(label, heads, body, look = false) {
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, el("table", { class: look },
+function table(label, heads, body, look = "") {
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, el("table", { class: `stack ${look}` },
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head.number ? "number" : false }, head.text ?? head)))), body));
 }
 
@@ -145,7 +145,7 @@ export function show(container) {
     el("div", { class: "pair" }, latency.element, asked.element),
     deployedSection,
     el("section", {}, el("div", { class: "bar" }, el("h2", {}, "Last inferences"), el("span", { class: "keys" }, "per board:", splitKey())),
-      table("Last inferences", ["asked", "model", "result", { text: "latency", number: true }, { text: "moved", number: true }, "where each board's time went"], lastBody, "stack")));
+      table("Last inferences", ["asked", "model", "result", { text: "latency", number: true }, { text: "moved", number: true }, "where each board's time went"], lastBody, "plainly")));
   const drawDeployed = list(deployedBody, { render: deployed, empty: "" });
   const drawLast = list(lastBody, { render: row, size: 15, empty: "No inference has been asked for yet. “Try it” asks one." });
   const ends = [

@@ -87,6 +87,12 @@ export function overflow() {
   return [`${document.documentElement.scrollWidth} px in ${width}: ${wide.slice(-3).map((e) => `<${e.tagName.toLowerCase()} class="${e.getAttribute("class") ?? ""}"> ${e.textContent.slice(0, 30)}`).join("; ")}`];
 }
 
+/** Tables that must be moved sideways to be read; a confusion matrix may. */
+export function sideways() {
+  return [...document.querySelectorAll("main .scroll")].filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1 && !box.querySelector(".confusion"))
+    .map((box) => `${box.scrollWidth} px in ${box.clientWidth}: ${box.getAttribute("aria-label") ?? box.textContent.slice(0, 60)}`);
+}
+
 /** Marks what can be acted on by pointer, and answers how many; `nameless` lists those that a screen reader could not name. */
 export function actions() {
   const found = new Set(document.querySelectorAll("a[href], button, input, select, textarea, summary, [role=button], [contenteditable=true]"));

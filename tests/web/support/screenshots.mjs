@@ -55,6 +55,14 @@ if (!all) {
       else await answered(page);
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: width < 500 ? 844 : width === 1280 ? 800 : 1080 });
+        // Some parts come when they come into sight.
+        await page.evaluate(async () => {
+          for (let y = 0; y < document.body.scrollHeight; y += innerHeight / 2) {
+            scrollTo(0, y);
+            await new Promise(requestAnimationFrame);
+          }
+          scrollTo(0, 0);
+        });
         await settled(page, 300);
         await shoot(page, `${name}-${width}-${colorScheme}`, { fullPage: true });
       }
