@@ -29,7 +29,7 @@ say = $(if $(V),,@echo '  $(1)')
 SHARED_SRC = $(wildcard shared/*/*.c)
 CORE_SRC = $(wildcard firmware/core/*.c)
 SERVER_SRC = $(wildcard server/*/*.c)
-HOST_SRC = $(wildcard firmware/port/host/*.c)
+HOST_SRC = $(wildcard firmware/port/host/*.c) firmware/net/tls_client.c
 # Drivers of the Teensy, which a unit test runs against fake registers.
 TEENSY_SRC = $(addprefix firmware/port/teensy41/,chip.c clock.c console.c enet.c flexspi.c phy.c rmii.c trng.c)
 SUPPORT_SRC = $(wildcard tests/support/*.c)

@@ -7,6 +7,7 @@
 #include "firmware/core/flashmap.h"
 #include "firmware/net/net_tls.h"
 #include "firmware/net/say.h"
+#include "firmware/net/tls_client.h"
 #include "shared/base/status.h"
 
 #include "mbedtls/platform_util.h"
@@ -60,26 +61,17 @@ static int adopt(struct net_identity *identity, const uint8_t *certificate, uint
                  const uint8_t *authority, uint32_t n_authority)
 {
     mbedtls_x509_crt mine, theirs;
-    uint32_t flags = 0;
     mbedtls_x509_crt_init(&mine);
     mbedtls_x509_crt_init(&theirs);
-    int rc = mbedtls_x509_crt_parse_der(&mine, certificate, n_certificate);
-    if (rc == 0)
-        rc = mbedtls_x509_crt_parse_der(&theirs, authority, n_authority);
-    if (rc == 0)
-        rc = mbedtls_pk_check_pair(&mine.pk, &identity->key);
-    if (rc == 0)
-        rc = mbedtls_x509_crt_verify(&mine, &theirs, NULL, NULL, &flags, NULL, NULL);
-    if (rc != 0) {
-        mbedtls_x509_crt_free(&mine);
-        mbedtls_x509_crt_free(&theirs);
-        return STATUS_CERTIFICATE_WRONG;
-    }
+    int status =
+        tls_client_adopt(&identity->key, certificate, n_certificate, authority, n_authority, &mine, &theirs);
+    if (status != STATUS_OK)
+        return status;
     mbedtls_x509_crt_free(&identity->certificate);
     mbedtls_x509_crt_free(&identity->authority);
     identity->certificate = mine;
     identity->authority = theirs;
-    mbedtls_sha256_ret(theirs.pk_raw.p, theirs.pk_raw.len, identity->authority_hash, 0);
+    tls_client_key_hash(&theirs, identity->authority_hash);
     identity->enrolled = true;
     return STATUS_OK;
 }

@@ -3,7 +3,7 @@
  * lwIP's buffers until TLS reads it, and only then does the window open again, so a slow board slows its
  * server and nothing grows. Every callback of lwIP only notes what happened.
  *
- * Without a certificate nothing is trusted until check_by_trust() has found the authority's key in the
+ * Without a certificate nothing is trusted until tls_client_trusts() has found the authority's key in the
  * provisioning page and the server's certificate under that authority; only then does the caller send the
  * code.
  */
@@ -12,20 +12,15 @@
 #include "firmware/net/net.h"
 #include "firmware/net/net_tls.h"
 #include "firmware/net/say.h"
+#include "firmware/net/tls_client.h"
 #include "firmware/port/port.h"
 
 #include "lwip/dns.h"
 #include "lwip/tcp.h"
-#include "mbedtls/oid.h"
-#include "mbedtls/sha256.h"
 
 #include <string.h>
 
 enum { GOODBYE_MS = 500, WAIT_US = 1000 };
-
-static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
-static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_NONE};
-static const mbedtls_ecp_group_id curves[] = {MBEDTLS_ECP_DP_SECP256R1, MBEDTLS_ECP_DP_NONE};
 
 static int __attribute__((format(printf, 3, 4)))
 fail(struct net_link *link, int status, const char *format, ...)
@@ -194,24 +189,15 @@ static void drop_connection(struct net_link *link)
 
 static int configure(struct net_link *link, struct net_identity *identity, bool certified)
 {
-    mbedtls_ssl_config *config = &link->config;
-    int rc = mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
-                                         MBEDTLS_SSL_PRESET_DEFAULT);
-    if (rc != 0)
-        return rc;
-    mbedtls_ssl_conf_ciphersuites(config, suites);
-    mbedtls_ssl_conf_curves(config, curves);
-    mbedtls_ssl_conf_sig_hashes(config, hashes);
-    mbedtls_ssl_conf_rng(config, net_tls_random, NULL);
-    mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
-    mbedtls_ssl_conf_authmode(config, certified ? MBEDTLS_SSL_VERIFY_REQUIRED : MBEDTLS_SSL_VERIFY_OPTIONAL);
-    rc = mbedtls_ssl_conf_max_frag_len(config, MBEDTLS_SSL_MAX_FRAG_LEN_4096);
-    if (rc == 0 && certified) {
-        mbedtls_ssl_conf_ca_chain(config, &identity->authority, NULL);
-        rc = mbedtls_ssl_conf_own_cert(config, &identity->certificate, &identity->key);
+    struct tls_client_identity mine = {.random = net_tls_random};
+    if (certified) {
+        mine.certificate = &identity->certificate;
+        mine.authority = &identity->authority;
+        mine.key = &identity->key;
     }
+    int rc = tls_client_configure(&link->config, &mine);
     if (rc == 0)
-        rc = mbedtls_ssl_setup(&link->ssl, config);
+        rc = mbedtls_ssl_setup(&link->ssl, &link->config);
     if (rc == 0 && certified && link->has_session)
         mbedtls_ssl_set_session(&link->ssl, &link->session);
     if (rc == 0)
@@ -267,43 +253,6 @@ static void let_read(struct net_link *link)
     }
 }
 
-static bool equal(const uint8_t *a, const uint8_t *b, uint32_t n)
-{
-    uint8_t difference = 0;
-    for (uint32_t i = 0; i < n; i++)
-        difference |= a[i] ^ b[i];
-    return difference == 0;
-}
-
-/* Without a certificate of ours: is this the server that the code was made by? */
-static int check_by_trust(struct net_link *link, const uint8_t trust[PROVISION_TRUST_BYTES])
-{
-    const mbedtls_x509_crt *chain = mbedtls_ssl_get_peer_cert(&link->ssl);
-    mbedtls_x509_crt authority, server;
-    uint8_t hash[NET_KEY_HASH_BYTES];
-    uint32_t flags = UINT32_MAX;
-    int rc = -1;
-    if (chain == NULL || chain->next == NULL)
-        return fail(link, STATUS_CERTIFICATE_WRONG, "the server did not show its authority");
-    mbedtls_sha256_ret(chain->next->pk_raw.p, chain->next->pk_raw.len, hash, 0);
-    if (!equal(hash, trust, PROVISION_TRUST_BYTES))
-        return fail(link, STATUS_CERTIFICATE_WRONG,
-                    "the code was not made by this server: it has another authority");
-    mbedtls_x509_crt_init(&authority);
-    mbedtls_x509_crt_init(&server);
-    if (mbedtls_x509_crt_parse_der(&authority, chain->next->raw.p, chain->next->raw.len) == 0 &&
-        mbedtls_x509_crt_parse_der(&server, chain->raw.p, chain->raw.len) == 0)
-        rc = mbedtls_x509_crt_verify(&server, &authority, NULL, NULL, &flags, NULL, NULL);
-    if (rc == 0)
-        rc = mbedtls_x509_crt_check_extended_key_usage(&server, MBEDTLS_OID_SERVER_AUTH,
-                                                       MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH));
-    mbedtls_x509_crt_free(&authority);
-    mbedtls_x509_crt_free(&server);
-    return rc == 0 ? STATUS_OK
-                   : fail(link, STATUS_CERTIFICATE_WRONG, "the server's certificate is not good (flags %x)",
-                          (unsigned)flags);
-}
-
 /* ---- open and close ---- */
 
 void net_link_init(struct net_link *link)
@@ -336,6 +285,7 @@ int net_link_open(struct net_link *link, const struct provision_server *server, 
 {
     uint64_t deadline = port_now_us() + (uint64_t)NET_LINK_HANDSHAKE_MS * 1000;
     bool certified = trust == NULL;
+    const char *why = "";
     begin(link);
     if (link->session_server != number)
         net_link_forget_session(link);
@@ -349,8 +299,8 @@ int net_link_open(struct net_link *link, const struct provision_server *server, 
     status = handshake(link, deadline);
     if (status != STATUS_OK)
         let_read(link);
-    else if (!certified)
-        status = check_by_trust(link, trust);
+    else if (!certified && (status = tls_client_trusts(&link->ssl, trust, &why)) != STATUS_OK)
+        fail(link, status, "%s", why);
     if (certified) {
         net_link_forget_session(link);
         link->has_session = status == STATUS_OK && mbedtls_ssl_get_session(&link->ssl, &link->session) == 0;
@@ -373,14 +323,6 @@ void net_link_close(struct net_link *link)
 
 /* ---- frames ---- */
 
-/* A refusal ends the link with its reason, whatever else the board would make of the frame. */
-static void notice_refusal(struct net_link *link, const struct wire_header *header)
-{
-    if (header->type == WIRE_CERT &&
-        wire_decode_cert(link->frame + WIRE_HEADER_BYTES, header->length, &link->refusal) == STATUS_OK)
-        link->refused = link->refusal.status != 0;
-}
-
 void net_link_pump(struct net_link *link)
 {
     struct wire_header header;
@@ -396,14 +338,13 @@ void net_link_pump(struct net_link *link)
             fail(link, 0, "the server closed");
         else
             tls_error(link, n);
-    } else if (mbedtls_ssl_get_bytes_avail(&link->ssl) != 0 || n < WIRE_HEADER_BYTES ||
-               wire_header_get(link->frame, &header) != STATUS_OK ||
-               header.length != (uint32_t)n - WIRE_HEADER_BYTES) {
+    } else if (mbedtls_ssl_get_bytes_avail(&link->ssl) != 0 ||
+               !tls_client_is_frame(link->frame, (uint32_t)n, &header)) {
         link->status = fail(link, STATUS_WIRE_MALFORMED, "a record that is no frame");
     } else {
         link->frame_n = (uint32_t)n;
         link->frame_taken = 0;
-        notice_refusal(link, &header);
+        link->refused = tls_client_is_refusal(link->frame, &header, &link->refusal);
     }
 }
 

@@ -4,8 +4,8 @@
  */
 #include "firmware/port/host/host_identity.h"
 
+#include "firmware/net/tls_client.h"
 #include "server/base/file.h"
-#include "server/base/hash.h"
 
 #include "mbedtls/platform_util.h"
 #include "mbedtls/x509_csr.h"
@@ -91,36 +91,23 @@ static int adopt(struct host_identity *identity, const uint8_t *certificate, siz
                  const uint8_t *authority, size_t authority_size)
 {
     mbedtls_x509_crt mine, theirs;
-    uint32_t flags = 0;
     mbedtls_x509_crt_init(&mine);
     mbedtls_x509_crt_init(&theirs);
-    int rc = mbedtls_x509_crt_parse_der(&mine, certificate, size);
-    if (rc == 0) {
-        rc = mbedtls_x509_crt_parse_der(&theirs, authority, authority_size);
-    }
-    if (rc == 0) {
-        rc = mbedtls_pk_check_pair(&mine.pk, &identity->key);
-    }
-    if (rc == 0) {
-        rc = mbedtls_x509_crt_verify(&mine, &theirs, NULL, NULL, &flags, NULL, NULL);
-        /* An old certificate is kept: the server says what it thinks of it. */
-        if ((flags & ~(uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) == 0) {
-            rc = 0;
-        }
-    }
-    if (rc == 0) {
-        rc = ca_read(certificate, size, &identity->info);
-    }
-    if (rc != 0) {
+    int status =
+        tls_client_adopt(&identity->key, certificate, size, authority, authority_size, &mine, &theirs);
+    if (status == 0 && ca_read(certificate, size, &identity->info) != 0) {
         mbedtls_x509_crt_free(&mine);
         mbedtls_x509_crt_free(&theirs);
-        return STATUS_CERTIFICATE_WRONG;
+        status = STATUS_CERTIFICATE_WRONG;
+    }
+    if (status != 0) {
+        return status;
     }
     mbedtls_x509_crt_free(&identity->certificate);
     mbedtls_x509_crt_free(&identity->authority);
     identity->certificate = mine;
     identity->authority = theirs;
-    hash_sha256(theirs.pk_raw.p, theirs.pk_raw.len, identity->authority_hash);
+    tls_client_key_hash(&theirs, identity->authority_hash);
     identity->enrolled = true;
     return 0;
 }

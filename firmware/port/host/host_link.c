@@ -2,16 +2,15 @@
  * The host board's TLS client on mbedTLS: TLS 1.2, ECDHE-ECDSA with ChaCha20-Poly1305 on P-256, records of
  * 4,096 bytes. A record is one frame; what is not breaks the link.
  *
- * Without a certificate nothing is trusted until check_by_code() has found the authority's key in the code
- * and the server's certificate under that authority; only then does the caller send the code.
+ * Without a certificate nothing is trusted until tls_client_trusts() has found the authority's key in the
+ * code and the server's certificate under that authority; only then does the caller send the code.
  */
 #include "firmware/port/host/host_link.h"
 
+#include "firmware/net/tls_client.h"
 #include "server/base/clock.h"
-#include "server/base/hash.h"
 
 #include "mbedtls/error.h"
-#include "mbedtls/oid.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,11 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 100, TRUST_BYTES = 16, GOODBYE_MS = 500 };
-
-static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
-static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_NONE};
-static const mbedtls_ecp_group_id curves[] = {MBEDTLS_ECP_DP_SECP256R1, MBEDTLS_ECP_DP_NONE};
+enum { SLICE_MS = 100, GOODBYE_MS = 500 };
 
 void host_link_peer_init(struct host_link_peer *peer, const char *host, const char *port, uint32_t delay_ms,
                          const volatile sig_atomic_t *stop)
@@ -151,27 +146,13 @@ static int reach(struct host_link *link, const struct host_link_peer *peer, uint
 
 static int configure(struct host_link *link, struct host_identity *identity, bool certified)
 {
-    mbedtls_ssl_config *config = &link->config;
-    int rc = mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
-                                         MBEDTLS_SSL_PRESET_DEFAULT);
-    if (rc != 0) {
-        return rc;
+    struct tls_client_identity mine = {.random = mbedtls_ctr_drbg_random, .random_context = &identity->drbg};
+    if (certified) {
+        mine.certificate = &identity->certificate;
+        mine.authority = &identity->authority;
+        mine.key = &identity->key;
     }
-    mbedtls_ssl_conf_min_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
-    mbedtls_ssl_conf_max_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
-    mbedtls_ssl_conf_ciphersuites(config, suites);
-    mbedtls_ssl_conf_curves(config, curves);
-    mbedtls_ssl_conf_sig_hashes(config, hashes);
-    mbedtls_ssl_conf_rng(config, mbedtls_ctr_drbg_random, &identity->drbg);
-    mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
-    mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
-    mbedtls_ssl_conf_authmode(config, certified ? MBEDTLS_SSL_VERIFY_REQUIRED : MBEDTLS_SSL_VERIFY_OPTIONAL);
-    rc = mbedtls_ssl_conf_max_frag_len(config, MBEDTLS_SSL_MAX_FRAG_LEN_4096);
-    if (rc == 0 && certified) {
-        mbedtls_ssl_conf_ca_chain(config, &identity->authority, NULL);
-        rc = mbedtls_ssl_conf_own_cert(config, &identity->certificate, &identity->key);
-    }
-    return rc;
+    return tls_client_configure(&link->config, &mine);
 }
 
 static int tls_error(struct host_link *link, int rc, struct error *error)
@@ -228,44 +209,12 @@ static void let_read(const struct host_link *link, const struct host_link_peer *
     }
 }
 
-/* Without a certificate of ours: is this the server that the code was made by? */
-static int check_by_code(struct host_link *link, const uint8_t trust[TRUST_BYTES], struct error *error)
-{
-    const mbedtls_x509_crt *chain = mbedtls_ssl_get_peer_cert(&link->ssl);
-    mbedtls_x509_crt authority, server;
-    uint8_t hash[HASH_BYTES];
-    uint32_t flags = UINT32_MAX;
-    int rc = -1;
-    if (chain == NULL || chain->next == NULL) {
-        return error_set(error, STATUS_CERTIFICATE_WRONG, "the server did not show its authority");
-    }
-    hash_sha256(chain->next->pk_raw.p, chain->next->pk_raw.len, hash);
-    if (!hash_equal(hash, trust, TRUST_BYTES)) {
-        return error_set(error, STATUS_CERTIFICATE_WRONG,
-                         "the code was not made by this server: it has another authority");
-    }
-    mbedtls_x509_crt_init(&authority);
-    mbedtls_x509_crt_init(&server);
-    if (mbedtls_x509_crt_parse_der(&authority, chain->next->raw.p, chain->next->raw.len) == 0 &&
-        mbedtls_x509_crt_parse_der(&server, chain->raw.p, chain->raw.len) == 0) {
-        rc = mbedtls_x509_crt_verify(&server, &authority, NULL, NULL, &flags, NULL, NULL);
-    }
-    if (rc == 0) {
-        rc = mbedtls_x509_crt_check_extended_key_usage(&server, MBEDTLS_OID_SERVER_AUTH,
-                                                       MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH));
-    }
-    mbedtls_x509_crt_free(&authority);
-    mbedtls_x509_crt_free(&server);
-    return rc == 0 ? 0
-                   : error_set(error, STATUS_CERTIFICATE_WRONG,
-                               "the server's certificate is not good (flags 0x%x)", (unsigned)flags);
-}
-
 int host_link_open(struct host_link *link, struct host_link_peer *peer, struct host_identity *identity,
                    const uint8_t *trust, struct error *error)
 {
     uint64_t deadline = clock_monotonic_us() + (uint64_t)HOST_LINK_HANDSHAKE_MS * 1000;
     bool certified = trust == NULL;
+    const char *why = "";
     memset(link, 0, sizeof *link);
     link->fd = -1;
     link->delay_ms = peer->delay_ms;
@@ -294,8 +243,8 @@ int host_link_open(struct host_link *link, struct host_link_peer *peer, struct h
     status = handshake(link, peer, deadline, error);
     if (status != 0) {
         let_read(link, peer);
-    } else if (!certified) {
-        status = check_by_code(link, trust, error);
+    } else if (!certified && (status = tls_client_trusts(&link->ssl, trust, &why)) != 0) {
+        error_set(error, (enum status)status, "%s", why);
     }
     if (certified) {
         host_link_forget_session(peer);
@@ -322,18 +271,6 @@ void host_link_close(struct host_link *link)
 
 /* ---- frames ---- */
 
-/* A refusal ends the link with its reason, whatever else the board would make of the frame. */
-static void notice_refusal(struct host_link *link, const struct host_link_frame *frame)
-{
-    struct wire_header header;
-    struct wire_cert cert;
-    if (wire_header_get(frame->frame, &header) == 0 && header.type == WIRE_CERT &&
-        wire_decode_cert(frame->frame + WIRE_HEADER_BYTES, header.length, &cert) == 0 && cert.status != 0) {
-        link->refused = true;
-        link->refusal = cert;
-    }
-}
-
 static void pump_one(struct host_link *link)
 {
     struct host_link_frame *frame = &link->held[(link->held_first + link->held_count) % link->held_max];
@@ -344,16 +281,15 @@ static void pump_one(struct host_link *link)
     }
     if (n <= 0) {
         link->status = STATUS_OFFLINE;
-    } else if (mbedtls_ssl_get_bytes_avail(&link->ssl) != 0 || n < WIRE_HEADER_BYTES ||
-               wire_header_get(frame->frame, &header) != 0 ||
-               header.length != (uint32_t)n - WIRE_HEADER_BYTES) {
+    } else if (mbedtls_ssl_get_bytes_avail(&link->ssl) != 0 ||
+               !tls_client_is_frame(frame->frame, (uint32_t)n, &header)) {
         link->status = STATUS_WIRE_MALFORMED;
     } else {
         frame->bytes = (uint32_t)n;
         frame->taken = 0;
         frame->release_us = clock_monotonic_us() + (uint64_t)link->delay_ms * 1000;
         link->held_count++;
-        notice_refusal(link, frame);
+        link->refused = tls_client_is_refusal(frame->frame, &header, &link->refusal) || link->refused;
     }
 }
 
