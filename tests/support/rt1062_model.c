@@ -112,6 +112,7 @@ static void nor_command(void)
             return;
         }
         memset(chip_model.nor + offset, 0xFF, bytes);
+        chip_model.erases++;
         chip_model.enabled = false;
         chip_model.nor_busy_until =
             chip_model.cycles + (code == 0x20 ? 100000u : 1900000u) * (uint64_t)REG_CYCLES_PER_US;
@@ -138,6 +139,7 @@ static void nor_take_fifo(void)
     }
     for (uint32_t i = 0; i < n; i++)
         chip_model.nor[offset + i] &= chip_model.fifo[i];
+    chip_model.programs++;
     chip_model.enabled = false;
     chip_model.nor_busy_until = chip_model.cycles + 500u * REG_CYCLES_PER_US;
     *chip_model_reg(FLEXSPI_INTR) |= FLEXSPI_INTR_IPCMDDONE;
@@ -192,6 +194,10 @@ uint32_t reg_read(uint32_t address)
     case TRNG_MCTL:
         if (value & MCTL_TRNG_ACC && chip_model.cycles >= chip_model.set_at)
             value |= chip_model.failing_sets ? MCTL_ERR : MCTL_ENT_VAL;
+        break;
+    case DWT_CYCCNT:
+        if (*chip_model_reg(DEMCR) & DEMCR_TRCENA && *chip_model_reg(DWT_CTRL) & DWT_CTRL_CYCCNTENA)
+            value = (uint32_t)chip_model.cycles;
         break;
     case GPT1_CNT:
         value = *chip_model_reg(GPT1_CR) & GPT_ON ? (uint32_t)(chip_model.cycles / REG_CYCLES_PER_US) : 0;

@@ -46,7 +46,7 @@ struct chip_model {
     bool enabled, refuses_enable, never_ready;
     uint64_t nor_busy_until;
     uint8_t fifo[FLEXSPI_PAGE + 8];
-    uint32_t n_fifo, resets;
+    uint32_t n_fifo, resets, erases, programs;
     uint8_t page_hit[CHIP_MODEL_NOR / FLEXSPI_LINE]; /* lines dropped from the data cache */
     /* PHYs */
     uint32_t phy_at, phy_id;

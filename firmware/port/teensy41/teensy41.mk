@@ -53,3 +53,10 @@ $(FW)/enet.elf: $(FW_A7_OBJ) tests/firmware/enet/start.S tests/firmware/enet/a7.
 	$(Q)$(FW_CC) $(FW_A7_ARCH) -nostartfiles -Wl,--gc-sections -T tests/firmware/enet/a7.ld tests/firmware/enet/start.S $(FW_A7_OBJ) -o $@
 
 firmware-tests: $(FW)/teensy41-in-qemu.hex $(FW)/rom.elf $(FW)/enet.elf
+
+# The real image on a model of the chip (tests/firmware/model.sh): a program for the host.
+$(B)/model_board: $(B)/tests/firmware/model/model_board.o $(B)/tests/firmware/model/model_net.o $(B)/libsupport.a $(B)/libshoal.a
+	$(call say,LD  $@)
+	$(Q)$(LINK) $^ -o $@ $(LIBS) -lunicorn
+$(B)/tests/firmware/model/model_board.o: | setup-firmware
+firmware-tests: $(B)/model_board
