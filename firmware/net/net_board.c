@@ -358,6 +358,8 @@ static bool connect_once(void)
     const struct provision_server *server = &port->provision->servers[reconnect.server];
     int status = net_link_open(&link, server, reconnect.server, &identity, NULL);
     if (status == STATUS_OK) {
+        say("connected to %s:%u, the handshake took %u ms", server->host, server->port,
+            (unsigned)(link.handshake_us / 1000));
         tell_memory("handshake");
         status = session();
     } else {

@@ -296,7 +296,9 @@ int net_link_open(struct net_link *link, const struct provision_server *server, 
     int rc = configure(link, identity, certified);
     if (rc != 0)
         return tls_error(link, rc);
+    uint64_t began = port_now_us();
     status = handshake(link, deadline);
+    link->handshake_us = (uint32_t)(port_now_us() - began);
     if (status != STATUS_OK)
         let_read(link);
     else if (!certified && (status = tls_client_trusts(&link->ssl, trust, &why)) != STATUS_OK)

@@ -28,8 +28,9 @@ struct net_link {
     mbedtls_ssl_context ssl;
     mbedtls_ssl_config config;
     bool established;
-    int status;   /* first failure: the link is gone */
-    bool refused; /* a CERT frame with a status came: `refusal` */
+    uint32_t handshake_us; /* that the last handshake took, waiting included */
+    int status;            /* first failure: the link is gone */
+    bool refused;          /* a CERT frame with a status came: `refusal` */
     struct wire_cert refusal;
     uint8_t frame[WIRE_FRAME_MAX];
     uint32_t frame_n, frame_taken;
