@@ -16,7 +16,7 @@
 
 #if defined(__arm__)
 #define IN_RAM \
-    __attribute__((section(".itcm.flexspi"), noinline, optimize("no-tree-loop-distribute-patterns")))
+    __attribute__((section(".itcm.flexspi"), noinline, optimize("Os", "no-tree-loop-distribute-patterns")))
 #define INLINE static inline __attribute__((always_inline))
 #else
 #define IN_RAM
@@ -72,7 +72,7 @@ INLINE void feed(void)
 
 /* One command with up to 256 bytes out of `bytes` (NULL: none) or `in` bytes in. False: it did not end, or
  * FlexSPI refused it. */
-INLINE bool command(uint32_t first, uint32_t second, uint32_t offset, const uint8_t *bytes, uint32_t n)
+IN_RAM static bool command(uint32_t first, uint32_t second, uint32_t offset, const uint8_t *bytes, uint32_t n)
 {
     reg_write(FLEXSPI_LUTKEY, FLEXSPI_LUTKEY_VALUE);
     reg_write(FLEXSPI_LUTCR, FLEXSPI_LUTCR_UNLOCK);
@@ -111,7 +111,6 @@ INLINE bool command(uint32_t first, uint32_t second, uint32_t offset, const uint
     return false;
 }
 
-/* Not inlined six times over: one copy, in RAM as well. */
 IN_RAM static bool plain_command(uint32_t code, uint32_t address_step, uint32_t offset)
 {
     return command(STEP_COMMAND(code) | address_step, 0, offset, NULL, 0);
