@@ -19,7 +19,8 @@ static void put(struct out *out, char c)
         out->to[out->n++] = c;
 }
 
-static void put_number(struct out *out, uint32_t value, uint32_t base, uint32_t width, char pad)
+/* Blanks stand before the sign, zeroes behind it. */
+static void put_number(struct out *out, bool minus, uint32_t value, uint32_t base, uint32_t width, char pad)
 {
     char digits[12];
     uint32_t n = 0;
@@ -27,20 +28,19 @@ static void put_number(struct out *out, uint32_t value, uint32_t base, uint32_t 
         digits[n++] = "0123456789abcdef"[value % base];
         value /= base;
     } while (value != 0);
-    for (; width > n; width--)
+    if (minus && pad == '0')
+        put(out, '-');
+    for (uint32_t used = n + minus; used < width; used++)
         put(out, pad);
+    if (minus && pad != '0')
+        put(out, '-');
     while (n > 0)
         put(out, digits[--n]);
 }
 
 static void put_signed(struct out *out, int32_t value, uint32_t width, char pad)
 {
-    if (value >= 0) {
-        put_number(out, (uint32_t)value, 10, width, pad);
-        return;
-    }
-    put(out, '-');
-    put_number(out, 0u - (uint32_t)value, 10, width > 0 ? width - 1 : 0, pad);
+    put_number(out, value < 0, value < 0 ? 0u - (uint32_t)value : (uint32_t)value, 10, width, pad);
 }
 
 static void put_text(struct out *out, const char *text)
@@ -68,7 +68,7 @@ uint32_t text_vformat(char *to, uint32_t room, const char *format, va_list argum
         else if (*format == 'd')
             put_signed(&out, va_arg(arguments, int), width, pad);
         else if (*format == 'u' || *format == 'x')
-            put_number(&out, va_arg(arguments, unsigned), *format == 'x' ? 16 : 10, width, pad);
+            put_number(&out, false, va_arg(arguments, unsigned), *format == 'x' ? 16 : 10, width, pad);
         else if (*format != 0)
             put(&out, *format);
         else
