@@ -332,6 +332,39 @@ static void large_images_that_take_turns_leave_the_rest_in_one_piece(void **stat
     close_it();
 }
 
+/* 7,340,032 bytes hold two generations of a MobileNetV2 and a few small ones, whichever comes or goes. */
+static void two_large_models_and_small_ones_fit_the_real_flash(void **state)
+{
+    (void)state;
+    enum { LARGE = 3590000 };
+    struct image one = {.bytes = calloc(1, LARGE + 8 * 3000)}, held[2] = {{0}, {0}};
+    struct flash_store_place map = {FLASHMAP_LOG, FLASHMAP_LOG_BYTES, FLASHMAP_FRAGMENTS,
+                                    FLASHMAP_FRAGMENTS_BYTES};
+    assert_non_null(one.bytes);
+    nor_flash_new(&nor, FLASHMAP_BYTES, FLASHMAP_ERASE_BYTES, FLASHMAP_BLOCK_BYTES);
+    assert_int_equal(flash_store_open(&store, &nor.flash, &map), 0);
+    fs = flash_store_functions(&store);
+    push_ok(&images[7]);
+    for (uint32_t i = 0; i < 6; i++) {
+        one.size = LARGE + i * 3000;
+        one.bytes[0] = (uint8_t)i;
+        hash_sha256(one.bytes, one.size, one.hash);
+        if (i >= 2)
+            assert_int_equal(fs.remove(fs.context, held[i % 2].hash), 0);
+        uint64_t erases = nor.erased_blocks;
+        push_ok(&one);
+        assert_in_range(nor.erased_blocks - erases, LARGE / 65536,
+                        LARGE / 65536 + 16 + 8); /* most in one go */
+        held[i % 2] = one;
+        if (i == 2)
+            assert_int_equal(fs.remove(fs.context, images[7].hash), 0);
+        if (i == 3)
+            push_ok(&images[8]);
+    }
+    free(one.bytes);
+    close_it();
+}
+
 static void list_ends_at_the_limit_of_images(void **state)
 {
     (void)state;
@@ -725,6 +758,7 @@ int main(void)
         cmocka_unit_test(full_flash_and_one_in_pieces_refuse),
         cmocka_unit_test(room_in_pieces_is_not_room),
         cmocka_unit_test(large_images_that_take_turns_leave_the_rest_in_one_piece),
+        cmocka_unit_test(two_large_models_and_small_ones_fit_the_real_flash),
         cmocka_unit_test(list_ends_at_the_limit_of_images),
         cmocka_unit_test(small_images_wander_and_wear_no_block_out),
         cmocka_unit_test(power_cut_at_every_step_leaves_the_former_or_the_new),
