@@ -8,7 +8,7 @@
 enum { BLOCK = 64 };
 
 /* One tap of n output channels that read input channels one to one. */
-NN_HOT static void tap_single(const int8_t *x, const int8_t *w, int32_t n, int16_t zx, int16_t zw,
+static inline void tap_single(const int8_t *x, const int8_t *w, int32_t n, int16_t zx, int16_t zw,
                               int32_t *sums)
 {
     for (int32_t c = 0; c < n; c++) {
@@ -30,8 +30,8 @@ struct window {
 };
 
 /* Sums of output channels [c, c + n). */
-static void gather(const struct nn_params *p, const struct nn_weights *w, const struct nn_in *in,
-                   const struct window *window, int32_t c, int32_t n, int32_t *sums)
+NN_HOT static void gather(const struct nn_params *p, const struct nn_weights *w, const struct nn_in *in,
+                          const struct window *window, int32_t c, int32_t n, int32_t *sums)
 {
     int16_t zx = (int16_t)nn_zero_point(p->in_zero_point[0]),
             zw = (int16_t)nn_zero_point(p->weight_zero_point);

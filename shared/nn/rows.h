@@ -11,9 +11,18 @@
 
 #include <stddef.h>
 
-/* Loops that pay are vectorised also where the build says -O2. The host only: elsewhere it costs code. */
+/* Loops that pay are vectorised also where the build says -O2, and on x86-64 once more for AVX2, chosen when
+ * the program starts. Hosts only: elsewhere it costs code. Not under sanitizers, which are not set up so
+ * early. */
+#if defined(__x86_64__) && defined(__ELF__) && !defined(SHOAL_SANITIZE) && !defined(__AVX2__)
+#define NN_CLONES target_clones("avx2", "default")
+#else
+#define NN_CLONES
+#endif
 #if defined(__GNUC__) && !defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
-#define NN_HOT __attribute__((optimize("O3")))
+#define NN_HOT __attribute__((optimize("O3"), NN_CLONES))
+#elif defined(__x86_64__) || defined(__aarch64__)
+#define NN_HOT __attribute__((NN_CLONES))
 #else
 #define NN_HOT
 #endif

@@ -6,7 +6,7 @@ set -u
 failed=0
 objects=$(make --no-print-directory -s B="$B" SANITIZE="${SANITIZE:-}" SHOAL_SETUP=skip pure-objects | tail -n 1)
 allowed='^(mem(cpy|move|set|cmp|chr)|str(n?len|n?cmp))$'
-allowed_helpers='^(__(memcpy|memmove|memset|strncpy)_chk|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|sanitizer)_.*)$'
+allowed_helpers='^(__(memcpy|memmove|memset|strncpy)_chk|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__cpu_(model|indicator_init)|__(asan|ubsan|sanitizer)_.*)$'
 
 # shellcheck disable=SC2086 # lists of words
 foreign=$(nm -g $objects | awk -v allowed="$allowed" -v helpers="$allowed_helpers" '
