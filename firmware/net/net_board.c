@@ -152,6 +152,15 @@ static int16_t hook_temperature(void *context)
     return port_temperature();
 }
 
+/* Of the only heap, that of TLS. */
+static uint32_t hook_free_bytes(void *context)
+{
+    uint32_t bytes, used, high_water;
+    (void)context;
+    net_tls_memory(&bytes, &used, &high_water);
+    return bytes - used;
+}
+
 static uint32_t hook_stack_high_water(void *context)
 {
     (void)context;
@@ -187,6 +196,7 @@ static int open_board(void)
                   .renew = hook_renew,
                   .certificate = hook_certificate,
                   .welcome = hook_welcome,
+                  .free_bytes = hook_free_bytes,
                   .temperature = hook_temperature,
                   .stack_high_water = hook_stack_high_water,
                   .log = hook_log},

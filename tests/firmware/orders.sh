@@ -56,6 +56,8 @@ check a_long_break_is_missed wait_for 30 missed
 order second 'set_link n0 on'
 back() { board_is second '.link == "online"'; }
 check it_comes_back_by_itself wait_for 60 back
+took() { grep -aoE 'handshake took [0-9]+' "$work/second.out" | awk '{print $NF}' | sed -n "$1"; }
+check_match its_session_was_resumed "$(took 1p) ms, then $(took '$p') ms $(($(took '$p') * 2 < $(took 1p)))" ' 1$'
 check_equal without_a_reset "$(said_count second 'reset:')" 1
 
 api POST /api/v1/boards/kitchen/revoke
