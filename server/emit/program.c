@@ -102,6 +102,7 @@ static void add_code(struct program *p, const struct lower_code *from, uint32_t 
     code.in[0] = view_number(p, from->in[0]);
     code.in[1] = view_number(p, from->in[1]);
     code.out = view_number(p, from->out);
+    code.scratch = view_number(p, from->scratch);
     code.h = range_number(p, from->h);
     code.w = range_number(p, from->w);
     code.c = range_number(p, from->c);

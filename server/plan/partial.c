@@ -108,11 +108,24 @@ static bool adds_up(const struct lowered *lowered)
     return false;
 }
 
+/* Of the layout that the board takes for the operator's weights. */
+static int32_t kernel_scratch(const void *context, int32_t index, struct shape part)
+{
+    const struct maker *maker = context;
+    const struct op *op = &maker->graph->ops[index];
+    enum nn_layout layout = plan_layout(maker->graph, op, maker->plan->boards[maker->first_board].layouts);
+    struct box box = {0, part.h, 0, part.w, 0, part.c};
+    return layout == NN_LAYOUT_PLAIN
+               ? 0
+               : (plan_scratch(maker->graph, op, layout, box, maker->scratch_limit) + 7) / 8 * 8;
+}
+
 static void set_program(struct maker *maker)
 {
     struct plan_party *party = &maker->plan->parties[maker->first_board];
     struct schedule_options options = *maker->partial_options;
-    struct lowered *lowered = schedule_lower(maker->graph, maker->partial, &options, maker->error);
+    struct lower_kernels kernels = {maker, kernel_scratch};
+    struct lowered *lowered = schedule_lower(maker->graph, maker->partial, &options, &kernels, maker->error);
     if (!lowered)
         return;
     if (options.accumulator < 32 && adds_up(lowered))

@@ -141,8 +141,10 @@ static struct plan *new_plan(const struct search *search)
     plan->table.fragments = arena_alloc(arena, (size_t)search->n, sizeof *plan->table.fragments);
     plan->table.parties = (uint16_t)search->n;
     for (int32_t b = 0; plan->boards && b < search->n; b++)
-        if (search->partial || scratch_levels[search->level] == 0)
+        if (scratch_levels[search->level] == 0)
             plan->boards[b].layouts = NN_LAYOUT_MASK_PLAIN;
+        else if (search->partial) /* whose weights may be for sums */
+            plan->boards[b].layouts &= ~((int64_t)1 << NN_LAYOUT_FOURS);
     if (plan->boards && plan->parties && plan->table.fragments)
         return plan;
     plan_free(plan);
@@ -429,9 +431,26 @@ static struct plan *fit(struct search *search, struct error_shortfall *shortfall
     return NULL;
 }
 
+/* A schedule's program at the levels of scratch [from, to): the first that fits the arena. *arena: the least
+ * that was found. NULL: none, or search->error is set. */
+static struct plan *fit_schedule(struct search *search, int32_t b, const struct schedule *schedule,
+                                 const struct schedule_options *options, int32_t from, int32_t to,
+                                 int64_t *arena)
+{
+    *arena = INT64_MAX;
+    for (search->level = from; search->level < to; search->level++) {
+        struct plan *plan = build_partial(search, schedule, options);
+        if (!plan || plan->parties[b].arena_bytes <= search->boards[b].arena_bytes)
+            return plan;
+        *arena = plan->parties[b].arena_bytes < *arena ? plan->parties[b].arena_bytes : *arena;
+        plan_free(plan);
+    }
+    return NULL;
+}
+
 /* The board does all by a schedule of partial execution: the fastest that fits, with as few MACs computed
  * again as it takes. NULL: none fits, *need is the least arena that was found; or search->error is set. */
-static struct plan *fit_partial(struct search *search, int32_t b, int64_t *need)
+static struct plan *fit_partial(struct search *search, int32_t b, int32_t from, int32_t to, int64_t *need)
 {
     static const double extra_macs[] = {0, 10, 50};
     enum { TRIES = 4 };
@@ -442,68 +461,85 @@ static struct plan *fit_partial(struct search *search, int32_t b, int64_t *need)
                                    .arena_bytes = board->arena_bytes,
                                    .weight_ram_bytes = board->weight_ram_bytes};
     memcpy(timed.mac_per_cycle, board->mac_per_cycle, sizeof timed.mac_per_cycle);
-    int64_t have = board->arena_bytes;
     for (size_t e = 0; e < sizeof extra_macs / sizeof *extra_macs; e++) {
         struct schedule_options options = {.axes = SCHEDULE_AXES_ALL,
                                            .accumulator = 32,
                                            .extra_macs = extra_macs[e],
-                                           .ram = have,
+                                           .ram = board->arena_bytes,
                                            .board = &timed};
         for (int try = 0; try <= TRIES; try++) {
-            if (try == TRIES)
-                options.ram = 0; /* the least memory */
             struct error error;
+            int64_t arena;
             error_clear(&error);
+            if (try == TRIES || options.ram <= 0) {
+                options.ram = 0; /* the least memory */
+                try = TRIES;
+            }
             if (stop_check(search->error) < 0)
                 return NULL;
             struct schedule *schedule = schedule_make(search->graph, &options, &error);
-            if (!schedule && error.shortfall.need_bytes > 0 && error.shortfall.need_bytes < *need && try == 0)
+            if (!schedule && try == 0 && error.shortfall.need_bytes > 0 && error.shortfall.need_bytes < *need)
                 *need = error.shortfall.need_bytes;
-            if (!schedule)
+            if (!schedule && try == 0) /* less memory is asked for only from here on */
                 break;
-            struct plan *plan = build_partial(search, schedule, &options);
+            if (!schedule)
+                continue;
+            struct plan *plan = fit_schedule(search, b, schedule, &options, from, to, &arena);
             schedule_free(schedule);
             if (!plan && search->error->status == STATUS_MODEL_UNSUPPORTED) { /* no program says it */
                 error_clear(search->error);
                 break;
             }
-            if (!plan || plan->parties[b].arena_bytes <= have)
+            if (plan || search->error->status != STATUS_OK)
                 return plan;
             /* packing took more than the schedule counted: ask for one that counts less */
-            *need = plan->parties[b].arena_bytes < *need ? plan->parties[b].arena_bytes : *need;
-            options.ram -= plan->parties[b].arena_bytes - have;
-            plan_free(plan);
-            if (options.ram <= 0)
-                break;
+            *need = arena < *need ? arena : *need;
+            options.ram -= arena - board->arena_bytes;
         }
     }
     return NULL;
 }
 
-/* One board does all: the first on which it fits, operator by operator where that fits. */
+/* The board does all at the levels of scratch [from, to): operator by operator where that fits, else by a
+ * schedule. NULL with *item: nothing fits; or search->error is set. */
+static struct plan *fit_levels(struct search *search, int32_t b, int32_t from, int32_t to,
+                               struct error_shortfall *item)
+{
+    struct plan *plan = NULL;
+    for (search->level = from; search->level < to; search->level++) {
+        plan_free(plan);
+        plan = build(search);
+        if (!plan || !shortfall(plan, b, item))
+            return plan;
+    }
+    plan_free(plan);
+    if (item->resource[0] != 'a')
+        return NULL;
+    plan = fit_partial(search, b, from, to, &item->need_bytes);
+    if (!plan || !shortfall(plan, b, item))
+        return plan;
+    plan_free(plan);
+    return NULL;
+}
+
+/* One board does all: the first on which it fits, with kernels that want scratch before those that want none.
+ */
 static struct plan *fit_single(struct search *search, struct error_shortfall *shortfalls,
                                int32_t *n_shortfalls, int32_t room)
 {
-    int32_t n = 0;
+    int32_t n = 0, first = first_level(search);
     search->mode = MAKER_KEEP;
     for (int32_t b = 0; b < search->n; b++) {
+        struct error_shortfall item;
+        struct plan *plan = NULL;
         for (int32_t i = 0; i < search->n; i++)
             search->share[i] = i == b ? search->total : 0;
-        struct plan *plan = NULL, *partial = NULL;
-        struct error_shortfall item;
-        for (search->level = first_level(search); search->level < LEVELS; search->level++) {
-            plan_free(plan);
-            plan = build(search);
-            if (!plan || !shortfall(plan, b, &item))
-                return plan;
-        }
-        search->level = LEVELS - 1;
-        if (item.resource[0] == 'a')
-            partial = fit_partial(search, b, &item.need_bytes);
-        plan_free(plan);
-        if (search->error->status != STATUS_OK || (partial && !shortfall(partial, b, &item)))
-            return partial;
-        plan_free(partial);
+        if (first < LEVELS - 1)
+            plan = fit_levels(search, b, first, LEVELS - 1, &item);
+        if (!plan && search->error->status == STATUS_OK)
+            plan = fit_levels(search, b, LEVELS - 1, LEVELS, &item);
+        if (plan || search->error->status != STATUS_OK)
+            return plan;
         if (n == 0) {
             error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld",
                       item.board, (long long)item.need_bytes, item.resource, (long long)item.have_bytes);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { RANGE_NUMBERS = 8, VIEW_NUMBERS = 19, CODE_NUMBERS = 15, BUFFER_NUMBERS = 10, NUMBERS_MAX = 19 };
+enum { RANGE_NUMBERS = 8, VIEW_NUMBERS = 19, CODE_NUMBERS = 16, BUFFER_NUMBERS = 10, NUMBERS_MAX = 19 };
 
 static json_t *numbers(const int64_t *values, size_t n)
 {
@@ -64,7 +64,7 @@ static json_t *code_json(const struct lowered *program)
         const int64_t n[CODE_NUMBERS] = {c->op,       c->form,  c->loop,   c->whole_scales,
                                          c->graph_op, c->input, c->tensor, c->in[0],
                                          c->in[1],    c->out,   c->h,      c->w,
-                                         c->c,        c->k,     c->count};
+                                         c->c,        c->k,     c->count,  c->scratch};
         json_array_append_new(array, numbers(n, CODE_NUMBERS));
     }
     return array;
@@ -218,14 +218,25 @@ static void get_code(struct reading *r, const json_t *array)
         r->bad |= !r->bad && !within(n[5], 0, n[4] < 0 ? 1 : r->graph->ops[n[4]].n_inputs);
         for (int k = 7; k < 10; k++)
             r->bad |= !within(n[k], -1, p->n_views);
+        r->bad |= !within(n[15], -1, p->n_views);
         for (int k = 10; k < 14; k++)
             r->bad |= !within(n[k], -1, p->n_ranges);
         r->bad |= n[4] >= 0 && n[12] < 0;
-        p->code[i] = (struct lower_code){
-            (uint8_t)n[0],  (uint8_t)n[1],  (uint8_t)n[2],  n[3] != 0,
-            (int32_t)n[4],  (int32_t)n[5],  (int32_t)n[6],  {(int32_t)n[7], (int32_t)n[8]},
-            (int32_t)n[9],  (int32_t)n[10], (int32_t)n[11], (int32_t)n[12],
-            (int32_t)n[13], (uint32_t)n[14]};
+        p->code[i] = (struct lower_code){.op = (uint8_t)n[0],
+                                         .form = (uint8_t)n[1],
+                                         .loop = (uint8_t)n[2],
+                                         .whole_scales = n[3] != 0,
+                                         .graph_op = (int32_t)n[4],
+                                         .input = (int32_t)n[5],
+                                         .tensor = (int32_t)n[6],
+                                         .in = {(int32_t)n[7], (int32_t)n[8]},
+                                         .out = (int32_t)n[9],
+                                         .scratch = (int32_t)n[15],
+                                         .h = (int32_t)n[10],
+                                         .w = (int32_t)n[11],
+                                         .c = (int32_t)n[12],
+                                         .k = (int32_t)n[13],
+                                         .count = (uint32_t)n[14]};
     }
 }
 

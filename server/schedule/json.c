@@ -130,7 +130,7 @@ static void find_outcome(const struct graph *graph, const struct schedule_option
     struct error error;
     error_clear(&error);
     outcome->reason[0] = 0;
-    outcome->lowered = schedule_lower(graph, schedule, options, &error);
+    outcome->lowered = schedule_lower(graph, schedule, options, NULL, &error);
     if (outcome->lowered && !check)
         error_set(&error, STATUS_MODEL_UNSUPPORTED, "the network has no weights");
     else if (outcome->lowered)

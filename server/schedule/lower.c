@@ -199,10 +199,11 @@ static bool prepare(struct lower *l)
 
 /* NULL with `error` set. */
 static struct lowered *lower_once(const struct net *net, const struct schedule *schedule,
-                                  const struct schedule_options *options, uint64_t moves, int32_t *n_moves,
-                                  struct error *error)
+                                  const struct schedule_options *options, const struct lower_kernels *kernels,
+                                  uint64_t moves, int32_t *n_moves, struct error *error)
 {
-    struct lower l = {.graph = net->graph, .net = net, .options = options, .moves = moves};
+    struct lower l = {
+        .graph = net->graph, .net = net, .options = options, .kernels = kernels, .moves = moves};
     l.out = calloc(1, sizeof *l.out);
     l.failed = !l.out || !prepare(&l);
     if (!l.failed) {
@@ -227,10 +228,11 @@ static struct lowered *lower_once(const struct net *net, const struct schedule *
 
 /* Replaces *best by the program with these moves if its arena is smaller. False: it is not. */
 static bool try_moves(const struct net *net, const struct schedule *schedule,
-                      const struct schedule_options *options, uint64_t moves, struct lowered **best)
+                      const struct schedule_options *options, const struct lower_kernels *kernels,
+                      uint64_t moves, struct lowered **best)
 {
     int32_t n;
-    struct lowered *tried = lower_once(net, schedule, options, moves, &n, NULL);
+    struct lowered *tried = lower_once(net, schedule, options, kernels, moves, &n, NULL);
     bool better = tried && tried->arena_bytes < (*best)->arena_bytes;
     schedule_lowered_free(better ? *best : tried);
     *best = better ? tried : *best;
@@ -240,12 +242,13 @@ static bool try_moves(const struct net *net, const struct schedule *schedule,
 /* Moving costs time, so only where the arena is larger than it should be, and only what helps: all up first,
  * then one after another in every other way as long as that makes the arena smaller. */
 static void improve(const struct net *net, const struct schedule *schedule,
-                    const struct schedule_options *options, int64_t enough, int32_t n, struct lowered **best)
+                    const struct schedule_options *options, const struct lower_kernels *kernels,
+                    int64_t enough, int32_t n, struct lowered **best)
 {
     uint64_t chosen = 0, all = 0;
     for (int32_t i = 0; i < n; i++)
         all |= (uint64_t)LOWER_UP << LOWER_MOVE_BITS * i;
-    if (try_moves(net, schedule, options, all, best))
+    if (try_moves(net, schedule, options, kernels, all, best))
         chosen = all;
     for (bool better = true; better && (*best)->arena_bytes > enough;) {
         better = false;
@@ -254,7 +257,7 @@ static void improve(const struct net *net, const struct schedule *schedule,
             uint64_t now = chosen >> shift & 3,
                      other = (now + 1 + (uint64_t)i % (LOWER_MOVES - 1)) % LOWER_MOVES;
             uint64_t moves = (chosen & ~((uint64_t)3 << shift)) | other << shift;
-            if (try_moves(net, schedule, options, moves, best)) {
+            if (try_moves(net, schedule, options, kernels, moves, best)) {
                 chosen = moves;
                 better = true;
             }
@@ -263,21 +266,24 @@ static void improve(const struct net *net, const struct schedule *schedule,
 }
 
 struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
-                               const struct schedule_options *given, struct error *error)
+                               const struct schedule_options *given, const struct lower_kernels *kernels,
+                               struct error *error)
 {
+    enum { ALIGNMENT = 31 };
     struct schedule_options own = *given, *options = &own;
     own.streamed = schedule->streamed;
-    enum { ALIGNMENT = 31 };
     struct net *net = schedule_net(graph);
     if (!net) {
         error_set(error, STATUS_NO_MEMORY, "no memory for the program");
         return NULL;
     }
     int32_t n;
-    struct lowered *lowered = lower_once(net, schedule, options, 0, &n, error);
+    struct lowered *lowered = lower_once(net, schedule, options, kernels, 0, &n, error);
     int64_t enough = options->ram > schedule->peak_bytes ? options->ram : schedule->peak_bytes + ALIGNMENT;
+    if (lowered && kernels && options->ram <= schedule->peak_bytes)
+        enough += lowered->scratch_bytes;
     if (lowered && lowered->arena_bytes > enough && n > 0)
-        improve(net, schedule, options, enough, n, &lowered);
+        improve(net, schedule, options, kernels, enough, n, &lowered);
     schedule_net_free(net);
     return lowered;
 }

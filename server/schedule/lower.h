@@ -37,7 +37,7 @@ struct lower_code {
     int32_t graph_op;       /* -1: none */
     int32_t input;          /* of the operator: the one that a COPY or its LUT reads */
     int32_t tensor;         /* SEND, POST, RECV: what travels; else -1 */
-    int32_t in[2], out;
+    int32_t in[2], out, scratch;
     int32_t h, w, c, k;
     uint32_t count; /* LOOP */
 };
@@ -66,11 +66,20 @@ typedef void lower_act_sink(void *context, const struct lower_act *act);
  * outside all loops. */
 void lowered_walk(const struct lowered *lowered, int32_t from, lower_act_sink *sink, void *context);
 
+/* What the kernels of a board want beside: bytes for making `part` of an operator's output in one execution
+ * (0: none), a multiple of 8. */
+struct lower_kernels {
+    const void *context;
+    int32_t (*scratch)(const void *context, int32_t op, struct shape part);
+};
+
 /* `graph`, `schedule` and `options` are those of schedule_make. NULL with `error` set: STATUS_NO_MEMORY;
  * STATUS_MODEL_UNSUPPORTED for what no program can say (the reason names it). With an accumulator of fewer
- * than 32 bits sizes are right, but the program must not run. */
+ * than 32 bits sizes are right, but the program must not run. `kernels`: NULL for kernels that want nothing.
+ */
 struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
-                               const struct schedule_options *options, struct error *error);
+                               const struct schedule_options *options, const struct lower_kernels *kernels,
+                               struct error *error);
 void schedule_lowered_free(struct lowered *lowered); /* NULL is allowed */
 
 #endif

@@ -237,6 +237,7 @@ struct lower_code *lower_code(struct lower *l, enum fragment_op op, int32_t grap
                                 .tensor = LOWER_NONE,
                                 .in = {LOWER_NONE, LOWER_NONE},
                                 .out = LOWER_NONE,
+                                .scratch = LOWER_NONE,
                                 .h = LOWER_NONE,
                                 .w = LOWER_NONE,
                                 .c = LOWER_NONE,

@@ -34,13 +34,14 @@ struct lower {
     const struct graph *graph;
     const struct net *net; /* within a patch: of the patch */
     const struct schedule_options *options;
-    const done_word *done, *after; /* of the net, before and after the present step */
-    int32_t *home;                 /* of each tensor: the buffer that holds it whole, -1 */
-    int32_t *now;                  /* of each tensor: its view in the present step, -1: whole */
-    struct lower_area *area;       /* of each tensor while in a patch; else not used */
-    bool tiles;                    /* in a patch */
-    uint64_t moves;                /* what is done with each tensor that might be moved: enum lower_move */
-    int32_t n_moves;               /* how many might be, so far */
+    const struct lower_kernels *kernels; /* NULL: none */
+    const done_word *done, *after;       /* of the net, before and after the present step */
+    int32_t *home;                       /* of each tensor: the buffer that holds it whole, -1 */
+    int32_t *now;                        /* of each tensor: its view in the present step, -1: whole */
+    struct lower_area *area;             /* of each tensor while in a patch; else not used */
+    bool tiles;                          /* in a patch */
+    uint64_t moves;  /* what is done with each tensor that might be moved: enum lower_move */
+    int32_t n_moves; /* how many might be, so far */
     int32_t depth, loops[FRAGMENT_LOOPS_MAX]; /* open LOOPs */
     bool failed;                              /* no memory */
     const char *refused;                      /* why no program can say it; NULL */

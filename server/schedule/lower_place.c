@@ -265,6 +265,7 @@ static bool set_lives(struct lowered *out)
         use(out, &nest, out->code[pc].in[0], pc);
         use(out, &nest, out->code[pc].in[1], pc);
         use(out, &nest, out->code[pc].out, pc);
+        use(out, &nest, out->code[pc].scratch, pc);
     }
     /* what is sent stays until the program ends: the sending goes on behind the instruction */
     for (int32_t pc = 0; good && pc < out->n_code; pc++)

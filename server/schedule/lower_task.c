@@ -30,12 +30,27 @@ void lower_finish(struct lower *l, int32_t op, int32_t sums, int32_t out, int32_
     set_box(code, h, w, c);
 }
 
+/* The view of what the operator's kernel wants beside; -1: nothing. */
+static int32_t kernel_scratch(struct lower *l, const struct lower_task *task)
+{
+    struct shape part = {task->cap_h, l->graph->tensors[l->graph->ops[task->op].output].shape.w, task->cap_c};
+    int32_t bytes = l->kernels ? l->kernels->scratch(l->kernels->context, task->op, part) : 0;
+    int32_t number = l->graph->n_tensors + task->op;
+    if (bytes <= 0)
+        return LOWER_NONE;
+    int32_t buffer = lower_buffer(l, number, bytes, true, true);
+    if (!l->failed)
+        l->out->buffers[buffer].align = 8;
+    return lower_view(l, buffer, number, (struct shape){1, 1, bytes}, 1,
+                      (struct lower_box){1, 1, bytes, LOWER_NONE, LOWER_NONE, LOWER_NONE});
+}
+
 static void conv(struct lower *l, const struct lower_task *task)
 {
     const struct op *op = &l->graph->ops[task->op];
     int32_t n = l->graph->tensors[op->output].shape.c / op->groups,
             k = l->graph->tensors[op->inputs[0]].shape.c / op->groups;
-    int32_t in = lower_view_of(l, op->inputs[0]);
+    int32_t in = lower_view_of(l, op->inputs[0]), scratch = kernel_scratch(l, task);
     for (int32_t g = 0; g < op->groups; g++) {
         int32_t c = op->groups == 1 ? task->c : lower_narrow(l, task->c, 0, g * n, (g + 1) * n);
         int32_t channels = task->k < 0 ? lower_const(l, g * k, (g + 1) * k)
@@ -44,6 +59,7 @@ static void conv(struct lower *l, const struct lower_task *task)
         code->form = task->k < 0 ? 0 : FRAGMENT_FORM_ACC;
         code->in[0] = in;
         code->out = task->k < 0 ? task->out : task->sums;
+        code->scratch = scratch;
         set_box(code, task->h, task->w, c);
         code->k = channels;
     }
@@ -146,6 +162,7 @@ static void plain(struct lower *l, const struct lower_task *task, enum fragment_
 {
     const struct op *op = &l->graph->ops[task->op];
     int32_t in = lower_view_of(l, op->inputs[0]), second = LOWER_NONE;
+    int32_t scratch = kind == FRAGMENT_DW ? kernel_scratch(l, task) : LOWER_NONE;
     uint8_t form = 0;
     if (op_row(op->kind)->max_inputs == 2) {
         struct shape b = l->graph->tensors[op->inputs[1]].shape;
@@ -158,6 +175,7 @@ static void plain(struct lower *l, const struct lower_task *task, enum fragment_
     code->in[0] = in;
     code->in[1] = second;
     code->out = task->out;
+    code->scratch = scratch;
     set_box(code, task->h, task->w, task->c);
 }
 

@@ -63,6 +63,7 @@ static void check(const char *name, const struct graph *graph, const struct sche
     uint8_t *in = read_golden(name, "in", k, &in_size), *expected = read_golden(name, "out", k, &out_size);
     uint8_t *out = calloc(1, out_size);
     board.flash_bytes = 1 << 30;
+    board.layouts = k % 2 ? NN_LAYOUT_MASK_ALL : NN_LAYOUT_MASK_PLAIN;
     error_clear(&error);
     struct schedule *schedule = schedule_make(graph, options, &error);
     struct plan *plan = schedule ? plan_scheduled(graph, "", &board, schedule, options, &error) : NULL;
@@ -78,7 +79,9 @@ static void check(const char *name, const struct graph *graph, const struct sche
         print_message("%-48s axes %d extra %2.0f %%: peak %8lld arena %8lld scratch %6lld fragment %8u\n",
                       name, (int)options->axes, options->extra_macs, (long long)party->peak_bytes,
                       (long long)party->arena_bytes, (long long)party->scratch_bytes, fragments[0].size);
-    assert_true(highest <= party->arena_bytes && highest + 32 > party->arena_bytes);
+    assert_true(highest <= party->arena_bytes);
+    if (k % 2 == 0) /* packed kernels may leave a part of their scratch */
+        assert_true(highest + 32 > party->arena_bytes);
     assert_true(party->arena_bytes < (party->peak_bytes + party->scratch_bytes) * 51 / 50 + 32);
     emit_free(fragments, 1);
     plan_free(plan);

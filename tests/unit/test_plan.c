@@ -316,7 +316,7 @@ static void wrong_arguments_are_refused(void **state)
     make_boards(boards, 1);
     options.strategy = PLAN_STRATEGY_STRIPS;
     assert_null(plan_make(graph, "", boards, 1, &options, NULL, NULL, &error));
-    assert_int_equal(error.status, STATUS_INVALID_ARGUMENT);
+    assert_int_equal(error.status, STATUS_STRATEGY_UNSUPPORTED);
     graph_free(graph);
 }
 
