@@ -95,7 +95,8 @@ export function gantt(inference, view, layers) {
     const step = marks[1];
     return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step).map((time) => svg("g", {},
       svg("line", { class: "grid", x1: x(time), x2: x(time), y1: TOP - 6, y2: height }),
-      svg("text", { class: "tick-text", x: x(time) + 3, y: TOP - 9 }, time === 0 ? "0 ms" : ms(time).replace(/\.0+ /, " "))));
+      // The last text stands before its line where it would be cut off behind it.
+      svg("text", { class: "tick-text", x: x(time) + (x(time) > width * zoom - 44 ? -3 : 3), y: TOP - 9, "text-anchor": x(time) > width * zoom - 44 ? "end" : "start" }, time === 0 ? "0 ms" : ms(time).replace(/\.0+ /, " "))));
   }
 
   function paint() {

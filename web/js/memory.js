@@ -31,6 +31,7 @@ export function memoryChart(layers, chosen) {
   let steps = [];
   let schedule = null;
   let partial = null; // layer -> the step of the partial schedule in which it uses most
+  let whole = null; // the partial schedule's figures
   let current = -1;
   let bars = [];
 
@@ -56,7 +57,7 @@ export function memoryChart(layers, chosen) {
     const over = arena ? steps.filter((step) => step.bytes > arena).length : 0;
     line.replaceChildren("The peak is ", el("strong", {}, bytes(peak.peak_bytes)), at ? ` at layer ${at.layer.index} (${operator(at.layer)})` : "",
       `; packed it takes ${bytes(peak.arena_bytes)} of arena, ${bytes(peak.scratch_bytes)} of it scratch. `,
-      arena ? (over ? `${over === 1 ? "One layer needs" : `${over} layers need`} more than your largest arena of ${bytes(arena)}: several boards must share.`
+      arena ? (over ? `${over === 1 ? "One layer needs" : `${over} layers need`} more than your largest arena of ${bytes(arena)}: ${whole && (whole.arena_bytes ?? Infinity) <= arena ? "in parts, as below, one board can run it." : "several boards must share."}`
         : `Your largest arena has ${bytes(arena)}.`) : "");
   }
   const rest = () => (current >= 0 ? say(current) : summary());
@@ -135,6 +136,7 @@ export function memoryChart(layers, chosen) {
     /** The partial schedule to show beside; null: none. */
     setPartial(known) {
       partial = known && new Map();
+      whole = known?.executable ? known.partial : null;
       for (const step of known?.partial.steps ?? [])
         for (const layer of step.layers) if (!(partial.get(layer)?.peak_bytes > step.peak_bytes)) partial.set(layer, step);
       keys.hidden = !partial;

@@ -111,7 +111,7 @@ export function show(container, [id]) {
   const runs = el("section");
   const rest = el("div", {}, facts2, buttons,
     el("section", {}, el("h2", {}, "Board by board"), table("Board by board", [["board"], ["link"], ["its part"], ["fragment"], ["size", true], ["peak", true], ["arena", true], ["weights in RAM", true]], bodies.parts)),
-    plan, runs, measured,
+    plan, measured, runs,
     el("div", { class: "pair" },
       el("section", {}, el("h2", {}, "How it came to its state"), table("History", [["when"], ["state"], ["generation", true], ["why"], ["by"]], bodies.events)),
       el("section", {}, el("h2", {}, "Last inferences"), table("Last inferences", [["asked"], ["result"], ["latency", true], ["where each board's time went"]], bodies.inferences, "plainly"))));

@@ -24,7 +24,7 @@ function tiles(version) {
     tile("multiply-adds", number(summary.macs)),
     tile("parameters", number(summary.params)),
     tile("weights", bytes(summary.weight_bytes), "of flash, whole"),
-    tile("peak memory", peak ? bytes(peak.peak_bytes) : "not known yet", peak ? "of RAM on one board" : null),
+    tile("peak memory", peak ? bytes(peak.peak_bytes) : "not known yet", peak ? "operator by operator" : null),
     tile("file", bytes(version.bytes), version.format));
 }
 
