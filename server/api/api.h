@@ -62,7 +62,8 @@ int api_fail_stored(struct http_exchange *x, const json_t *error, const char *su
     X(api_deployment)                                                                                        \
     X(api_deployment_plan)                                                                                   \
     X(api_deployment_act)                                                                                    \
-    X(api_boards) X(api_board) X(api_board_patch) X(api_board_delete) X(api_board_act) X(api_board_replace)  \
+    X(api_boards)                                                                                            \
+    X(api_board) X(api_board_patch) X(api_board_delete) X(api_board_act) X(api_board_replace)                \
         X(api_board_readings) X(api_board_log) X(api_board_states) X(api_load) X(api_enrolments)             \
             X(api_enrolment_post) X(api_enrolment_delete) X(api_attempts) X(api_inferences) X(api_inference) \
                 X(api_attention) X(api_events) X(api_limits) X(api_fleet) X(api_openapi) X(api_classify)     \

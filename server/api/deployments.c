@@ -5,9 +5,11 @@
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int api_plan(struct http_exchange *x)
 {
@@ -40,6 +42,52 @@ static struct graph *schedule_graph(struct http_exchange *x, const json_t *body,
     return graph;
 }
 
+/* Searches over rows and patches may take seconds each: few run at once and few wait, so that workers are
+ * left for everything else. Those over channels only are quick and come in as they are. */
+enum { SEARCHES = 2, SEARCHES_WAITING = 3, SEARCH_WAIT_S = 10 };
+static pthread_mutex_t searches_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t searches_end = PTHREAD_COND_INITIALIZER;
+static int searches, searches_waiting;
+
+static bool search_begin(void)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += SEARCH_WAIT_S;
+    pthread_mutex_lock(&searches_mutex);
+    bool may = searches < SEARCHES || searches_waiting < SEARCHES_WAITING;
+    searches_waiting++;
+    while (may && searches >= SEARCHES)
+        may = pthread_cond_timedwait(&searches_end, &searches_mutex, &until) == 0;
+    searches_waiting--;
+    searches += may;
+    pthread_mutex_unlock(&searches_mutex);
+    return may;
+}
+
+static void search_end(void)
+{
+    pthread_mutex_lock(&searches_mutex);
+    searches--;
+    pthread_cond_signal(&searches_end);
+    pthread_mutex_unlock(&searches_mutex);
+}
+
+/* As schedule_describe, when its turn has come. */
+static json_t *describe_in_turn(const struct graph *graph, const struct schedule_options *options,
+                                schedule_check *check, struct error *error)
+{
+    bool quick = options->axes == SCHEDULE_AXES_CHANNELS;
+    if (!quick && !search_begin()) {
+        error_set(error, STATUS_BUSY, "%d schedules are being searched and others wait", SEARCHES);
+        return NULL;
+    }
+    json_t *json = schedule_describe(graph, options, check, error);
+    if (!quick)
+        search_end();
+    return json;
+}
+
 int api_schedule(struct http_exchange *x)
 {
     const json_t *body = http_request(x)->json;
@@ -61,7 +109,7 @@ int api_schedule(struct http_exchange *x)
     struct graph *graph = schedule_graph(x, body, model, version, &error);
     if (!graph && error.status == STATUS_OK)
         return 0;
-    json_t *json = graph ? schedule_describe(graph, &options, model ? emit_schedule : NULL, &error) : NULL;
+    json_t *json = graph ? describe_in_turn(graph, &options, model ? emit_schedule : NULL, &error) : NULL;
     graph_free(graph);
     return api_answer(x, json, &error);
 }

@@ -1,7 +1,8 @@
 /*
  * Request bodies: in memory up to a limit, or spooled into an unnamed file and hashed on the way. A body over
- * its limit is refused by its stated length before a byte is read; one that does not state it is swallowed up
- * to HTTP_SWALLOW further bytes so that the client reads the 413, then the connection is closed.
+ * its limit is refused by its stated length before a byte is kept. Up to HTTP_SWALLOW further bytes are
+ * swallowed, since many clients read no answer before they have sent all; what is larger, or waits for "100
+ * Continue", is refused at once and the connection closed.
  */
 #include "server/http/internal.h"
 
@@ -50,8 +51,12 @@ int http_body_begin(struct http_exchange *exchange)
             http_fail_status(exchange, STATUS_INVALID_ARGUMENT, "the Content-Length is no number");
             return STATUS_INVALID_ARGUMENT;
         }
-        if (stated > exchange->body_limit)
-            return too_large(exchange, stated);
+        if (stated > exchange->body_limit) {
+            int status = too_large(exchange, stated);
+            exchange->refused =
+                stated <= exchange->body_limit + HTTP_SWALLOW && !http_header(exchange, "Expect");
+            return exchange->refused ? 0 : status;
+        }
     }
     if (route->body != HTTP_BODY_SPOOL)
         return 0;

@@ -13,7 +13,7 @@ enum {
     HTTP_PATH_BYTES = 1024,
     HTTP_JSON_LIMIT = 1 << 20,
     HTTP_BODY_LIMIT = 8 << 20,
-    HTTP_SWALLOW = 1 << 20, /* bytes read beyond a limit, so that the 413 reaches the client */
+    HTTP_SWALLOW = 8 << 20, /* bytes read beyond a limit, so that the 413 reaches the client */
     HTTP_HEADER_DEADLINE_MS = 5000,
     HTTP_BODY_GRACE_MS = 10000, /* after which a body must keep up HTTP_BODY_RATE */
     HTTP_BODY_RATE = 1024,      /* bytes a second */

@@ -5,6 +5,7 @@
  * whole schedule) and one a MAC that is computed again (the budget). What a path takes is then worked out
  * exactly.
  */
+#include "server/base/stop.h"
 #include "server/schedule/cost.h"
 #include "server/schedule/search.h"
 
@@ -229,7 +230,8 @@ static void try_limit(struct sweep *sweep, int64_t limit)
 {
     double read_s = 1 / sweep->paths->net->board->flash_bytes_per_s, price = 64 * read_s;
     int32_t prices = sweep->vary ? BYTE_PRICES : 1;
-    for (int32_t i = 0; i < prices && (sweep->best_s < 0 || sweep->left > 0); i++, price /= 8)
+    for (int32_t i = 0; i < prices && !stop_asked() && (sweep->best_s < 0 || sweep->left > 0);
+         i++, price /= 8)
         try_prices(sweep, (struct prices){.limit = limit, .byte_s = price});
 }
 

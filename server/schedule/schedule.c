@@ -4,11 +4,15 @@
  */
 #include "server/schedule/schedule.h"
 
+#include "server/base/stop.h"
 #include "server/schedule/cost.h"
 #include "server/schedule/search.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* More than any board has, so that sums with it stay in range. */
+#define RAM_MAX ((int64_t)1 << 50)
 
 const struct schedule_board *schedule_board_default(void)
 {
@@ -264,6 +268,8 @@ static struct schedule *make(const struct graph *graph, const struct schedule_op
         attempt_better(&best, &other, options->ram);
         best.result.exhaustive = exhaustive;
     }
+    if (stop_check(error) < 0)
+        best.found = false;
     if (best.found && (options->ram == 0 || best.result.peak_bytes <= options->ram)) {
         schedule = calloc(1, sizeof *schedule);
         if (schedule && !fill(schedule, best.net, &best.options, &best.result)) {
@@ -289,7 +295,9 @@ struct schedule *schedule_make(const struct graph *graph, const struct schedule_
         error_limit(error, SCHEDULE_OPS_MAX, graph->n_ops);
         return NULL;
     }
-    return make(graph, options, error);
+    struct schedule_options own = *options;
+    own.ram = own.ram < RAM_MAX ? own.ram : RAM_MAX;
+    return make(graph, &own, error);
 }
 
 void schedule_free(struct schedule *schedule)

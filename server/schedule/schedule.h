@@ -87,8 +87,9 @@ struct schedule {
     int32_t peak_step; /* the first step that reaches the peak; -1 without steps */
     double seconds;    /* predicted for one board, without moving inputs and outputs */
     bool *resident;    /* of each operator of the graph: its weights lie in spare RAM */
-    bool streamed;     /* inputs arrive by rows; false also where that takes more than having them from the start */
-    bool exhaustive;   /* false: the graph was too wide to try every order of its operators */
+    bool streamed; /* inputs arrive by rows; false also where that takes more than having them from the start
+                    */
+    bool exhaustive; /* false: the graph was too wide to try every order of its operators */
 };
 
 /* NULL with `error` set: STATUS_MODEL_LIMIT for more than SCHEDULE_OPS_MAX operators, STATUS_DOES_NOT_FIT

@@ -6,9 +6,11 @@
  *
  * With a budget of extra MACs or a limit of memory all states within the bound are expanded; then the least
  * threshold with a path within the budget is found by bisection, and of the paths under it the fastest is
- * taken.
+ * taken. A search fails when the server is ending (server/base/stop.h).
  */
 #include "server/schedule/search.h"
+
+#include "server/base/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -238,6 +240,7 @@ static int32_t cheapest(struct search *search)
     search->states[0].peak = net_live(search->net, bits_of(search, 0), search->options->streamed);
     push(search, 0);
     while (search->n_heap > 0 && !search->failed && (search->exhaustive || search->ordered)) {
+        search->failed = stop_asked();
         int32_t state = pop(search);
         if (search->states[state].settled)
             continue;
@@ -347,6 +350,7 @@ static void expand_all(struct search *search, int64_t bound, int64_t budget)
     }
     push_key(search, 0, 0);
     while (search->n_heap > 0 && !search->failed) {
+        search->failed = stop_asked();
         int32_t s = pop(search);
         if (search->states[s].settled || s == search->goal)
             continue;

@@ -246,6 +246,21 @@ static void body_limits_hold_with_and_without_a_stated_length(void **state)
     free(big);
 }
 
+/* Many clients read nothing before they have sent all: the 413 must not meet a closed connection. */
+static void a_body_that_is_too_large_is_read_before_it_is_refused(void **state)
+{
+    (void)state;
+    enum { SIZE = 6 << 20 };
+    char *request = malloc(SIZE + 1000);
+    int n = snprintf(request, 1000,
+                     "POST /json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
+                     "application/json\r\nContent-Length: %d\r\n\r\n",
+                     SIZE);
+    memset(request + n, ' ', SIZE);
+    assert_answer(answer_to(request, (size_t)n + SIZE), "413", "limit of 1000 bytes");
+    free(request);
+}
+
 static void wrong_type_prints_the_right_curl_line(void **state)
 {
     (void)state;
@@ -362,6 +377,7 @@ int main(void)
         cmocka_unit_test(length_stated_twice_is_refused),
         cmocka_unit_test(json_errors_name_the_place),
         cmocka_unit_test(body_limits_hold_with_and_without_a_stated_length),
+        cmocka_unit_test(a_body_that_is_too_large_is_read_before_it_is_refused),
         cmocka_unit_test(wrong_type_prints_the_right_curl_line),
         cmocka_unit_test(spooled_upload_is_hashed),
         cmocka_unit_test(pending_exchanges_are_finished_from_another_thread),

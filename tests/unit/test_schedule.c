@@ -3,6 +3,7 @@
  * every cut of it into loops, every choice of overwriting. The published numbers of known networks, to the
  * byte. What is refused when a graph is read.
  */
+#include "server/base/stop.h"
 #include "server/schedule/cost.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
@@ -813,6 +814,38 @@ static void memory_that_is_too_little_is_refused(void **state)
     graph_free(graph);
 }
 
+static void memory_beyond_all_boards_is_as_good_as_much(void **state)
+{
+    (void)state;
+    struct graph *graph = known_graph("irb", "memory_beyond_all_boards_is_as_good_as_much");
+    struct schedule_options options = schedule_defaults();
+    options.ram = 1000000000;
+    struct schedule *much = schedule_make(graph, &options, NULL);
+    options.ram = INT64_MAX;
+    struct schedule *more = schedule_make(graph, &options, NULL);
+    assert_non_null(much);
+    assert_non_null(more);
+    assert_true(more->seconds <= much->seconds);
+    schedule_free(much);
+    schedule_free(more);
+    graph_free(graph);
+}
+
+static void a_search_ends_when_the_server_does(void **state)
+{
+    (void)state;
+    struct graph *graph = known_graph("irb", "a_search_ends_when_the_server_does");
+    struct schedule_options options = schedule_defaults();
+    struct error error;
+    error_clear(&error);
+    stop_ask(true);
+    struct schedule *schedule = schedule_make(graph, &options, &error);
+    stop_ask(false);
+    assert_null(schedule);
+    assert_int_equal(error.status, STATUS_BUSY);
+    graph_free(graph);
+}
+
 static void more_memory_is_never_slower(void **state)
 {
     static const char *const names[] = {"irb", "resnet8", "ds_cnn_l", "mbv2_112"};
@@ -961,6 +994,8 @@ int main(void)
         cmocka_unit_test(known_networks_take_less_by_rows_and_by_running_twice),
         cmocka_unit_test(bottleneck_adds_up_to_the_peak),
         cmocka_unit_test(memory_that_is_too_little_is_refused),
+        cmocka_unit_test(memory_beyond_all_boards_is_as_good_as_much),
+        cmocka_unit_test(a_search_ends_when_the_server_does),
         cmocka_unit_test(more_memory_is_never_slower),
         cmocka_unit_test(times_are_those_of_the_profile_and_of_the_planner),
         cmocka_unit_test(bad_graphs_are_refused_with_the_place),
