@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORDERS_MAX = 120, HASH_SLOTS = 1 << 13 };
+enum { ORDERS_MAX = 120, HASH_SLOTS = 1 << 11 };
 
 enum form { FORM_NONE, FORM_PART, FORM_SUM };
 

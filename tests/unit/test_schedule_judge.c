@@ -1,0 +1,238 @@
+/*
+ * Every schedule is legal: known families of networks, random graphs and the shared ones, with every kind of
+ * option, against the judge that replays them by the rules.
+ */
+#include "server/schedule/json.h"
+#include "server/schedule/read.h"
+#include "tests/support/judge.h"
+#include "tests/support/networks.h"
+#include "tests/support/random_graph.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct tally {
+    int32_t schedules, cautious, steps[4], again;
+};
+
+static struct schedule *judged(const struct graph *graph, const struct schedule_options *options,
+                               const char *name, struct tally *tally)
+{
+    struct error error;
+    char reason[256];
+    int32_t cautious;
+    error_clear(&error);
+    struct schedule *schedule = schedule_make(graph, options, &error);
+    if (!schedule)
+        fail_msg("%s: %s", name, error.message);
+    if (!judge_schedule(graph, options, schedule, &cautious, reason, sizeof reason))
+        fail_msg("%s, axes %d, extra %g, streamed %d, %d bits: %s", name, (int)options->axes,
+                 options->extra_macs, options->streamed, options->accumulator, reason);
+    tally->schedules++;
+    tally->cautious += cautious;
+    for (int32_t s = 0; s < schedule->n_steps; s++) {
+        tally->steps[schedule->steps[s].mode]++;
+        tally->again += schedule->steps[s].again > 0;
+    }
+    return schedule;
+}
+
+/* All kinds of options; more axes, MACs or bytes never take more memory or time. */
+static void judge_all(const struct graph *graph, const char *name, struct tally *tally)
+{
+    struct schedule_options options = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32};
+    struct schedule *full = judged(graph, &options, name, tally), *made;
+    int64_t peak[3];
+    bool quick = graph->n_ops > 60; /* channels by 32 bits and all axes are enough then */
+    for (int32_t bits = 32; bits >= (quick ? 32 : 8); bits /= 2) {
+        options.axes = SCHEDULE_AXES_CHANNELS;
+        options.accumulator = bits;
+        made = judged(graph, &options, name, tally);
+        assert_true(made->peak_bytes <= full->peak_bytes);
+        schedule_free(made);
+    }
+    options.accumulator = 32;
+    options.axes = SCHEDULE_AXES_ROWS;
+    if (!quick)
+        schedule_free(judged(graph, &options, name, tally));
+    options.axes = SCHEDULE_AXES_ALL;
+    for (int32_t i = 0; i < 3; i++) {
+        peak[i] = i > 0 ? peak[0] : 0;
+        if (quick && i > 0)
+            continue;
+        options.extra_macs = i == 1 ? 15 : 0;
+        options.streamed = i == 2;
+        made = judged(graph, &options, name, tally);
+        peak[i] = made->peak_bytes;
+        schedule_free(made);
+    }
+    if (peak[1] > peak[0] || peak[2] > peak[0] || peak[0] > full->peak_bytes)
+        fail_msg("%s: more takes more: %lld, %lld with extra MACs, %lld streamed", name, (long long)peak[0],
+                 (long long)peak[1], (long long)peak[2]);
+    options.streamed = false;
+    options.ram = (peak[0] + full->peak_bytes) / 2;
+    if (!quick)
+        schedule_free(judged(graph, &options, name, tally));
+    schedule_free(full);
+}
+
+static void judge_json(json_t *json, const char *name, struct tally *tally)
+{
+    struct error error;
+    error_clear(&error);
+    struct graph *graph = schedule_read(json, &error);
+    if (!graph)
+        fail_msg("%s: %s at %s", name, error.message, error.layer);
+    json_decref(json);
+    judge_all(graph, name, tally);
+    graph_free(graph);
+}
+
+static void print_tally(const char *what, const struct tally *tally)
+{
+    print_message(
+        "%s: %d schedules, steps full %d channels %d rows %d patches %d, again %d; %d counted with caution\n",
+        what, tally->schedules, tally->steps[0], tally->steps[1], tally->steps[2], tally->steps[3],
+        tally->again, tally->cautious);
+}
+
+static void families_of_networks_get_legal_schedules(void **state)
+{
+    (void)state;
+    struct tally tally = {0};
+    for (int32_t i = 0; i < NETWORKS; i++)
+        judge_json(network_make(i), network_name(i), &tally);
+    print_tally("families", &tally);
+    assert_true(tally.steps[SCHEDULE_ROWS] > 20 && tally.steps[SCHEDULE_CHANNELS] > 20 &&
+                tally.steps[SCHEDULE_PATCHES] > 2);
+}
+
+static void random_networks_get_legal_schedules(void **state)
+{
+    (void)state;
+    struct tally tally = {0};
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "seed %d", (int)seed);
+        judge_json(network_random(seed, 4 + (int32_t)(seed % 20), 3 + (int32_t)(seed % 5), 24), name, &tally);
+    }
+    print_tally("random", &tally);
+    assert_true(tally.steps[SCHEDULE_ROWS] > 100 && tally.steps[SCHEDULE_CHANNELS] > 100 &&
+                tally.steps[SCHEDULE_PATCHES] > 5 && tally.again > 0);
+}
+
+static void random_models_get_legal_schedules(void **state)
+{
+    (void)state;
+    struct tally tally = {0};
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "model %d", (int)seed);
+        struct graph *graph = random_graph(seed, NULL);
+        judge_all(graph, name, &tally);
+        graph_free(graph);
+    }
+    print_tally("models", &tally);
+}
+
+static void shared_graphs_get_legal_schedules(void **state)
+{
+    static const char *const names[] = {"mbv2_224", "mbv2_112", "effnetb0_224", "resnet8", "ds_cnn_l", "irb"};
+    (void)state;
+    struct tally tally = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        const char *facts = getenv("FACTS");
+        (void)snprintf(path, sizeof path, "%s/graphs/%s.json", facts ? facts : "../shared", names[i]);
+        json_t *json = json_load_file(path, 0, NULL);
+        if (!json) {
+            print_message("SKIP shared_graphs_get_legal_schedules: no %s\n", path);
+            skip();
+        }
+        judge_json(json, names[i], &tally);
+    }
+    print_tally("shared", &tally);
+}
+
+static void graphs_of_a_hundred_operators_are_scheduled_within_their_work(void **state)
+{
+    (void)state;
+    struct tally tally = {0};
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        struct error error;
+        error_clear(&error);
+        json_t *json = network_random(seed, 100, 4 + 6 * (int32_t)seed, 48);
+        struct graph *graph = schedule_read(json, &error);
+        assert_non_null(graph);
+        json_decref(json);
+        struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = 10};
+        schedule_free(judged(graph, &options, "a hundred operators", &tally));
+        graph_free(graph);
+    }
+    print_tally("a hundred operators", &tally);
+}
+
+/* A judge that lets everything pass would prove nothing. */
+static void the_judge_finds_what_is_wrong(void **state)
+{
+    (void)state;
+    struct error error;
+    char reason[256];
+    int32_t cautious, found = 0, tried = 0;
+    error_clear(&error);
+    for (int32_t i = 0; i < 5; i++) {
+        json_t *json = network_make(i);
+        struct graph *graph = schedule_read(json, &error);
+        json_decref(json);
+        assert_non_null(graph);
+        struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = 5};
+        for (int32_t fault = 0; fault < 7; fault++) {
+            struct schedule *schedule = schedule_make(graph, &options, NULL);
+            assert_non_null(schedule);
+            struct schedule_step *step = &schedule->steps[schedule->peak_step], *first = &schedule->steps[0];
+            bool could = true;
+            if (fault == 0)
+                step->peak_bytes -= step->peak_bytes / 4, schedule->peak_bytes = 0;
+            else if (fault == 1 && schedule->n_steps > 1)
+                first->ops[0] = schedule->steps[schedule->n_steps - 1].ops[0];
+            else if (fault == 2)
+                schedule->n_steps--;
+            else if (fault == 3)
+                first->extra_macs++;
+            else if (fault == 4 && first->mode == SCHEDULE_ROWS && first->n_rows > 2 &&
+                     first->rows[0].ring > 1)
+                first->rows[0].ring--;
+            else if (fault == 5 && first->mode == SCHEDULE_ROWS && first->n_ops > 1)
+                first->rows[first->n_rows - 1].phase = 0;
+            else if (fault == 6 && first->mode == SCHEDULE_PATCHES)
+                first->patch_h[0]--;
+            else
+                could = false;
+            tried += could;
+            found += could && !judge_schedule(graph, &options, schedule, &cautious, reason, sizeof reason);
+            schedule_free(schedule);
+        }
+        graph_free(graph);
+    }
+    print_message("%d of %d faults found\n", found, tried);
+    assert_int_equal(found, tried);
+    assert_true(tried > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families_of_networks_get_legal_schedules),
+        cmocka_unit_test(random_networks_get_legal_schedules),
+        cmocka_unit_test(random_models_get_legal_schedules),
+        cmocka_unit_test(shared_graphs_get_legal_schedules),
+        cmocka_unit_test(graphs_of_a_hundred_operators_are_scheduled_within_their_work),
+        cmocka_unit_test(the_judge_finds_what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
