@@ -75,6 +75,8 @@ n=$(blocks $pages) ran=0
 for ((i = 1; i <= n; i++)); do
     block=$work/block.$i
     grep -qE 'curl|build/' "$block" || continue
+    # It needs a board on the desk; tests/api/provision.sh and tests/firmware have what comes before that.
+    ! grep -q teensy_loader_cli "$block" || continue
     ran=$((ran + $(grep -c 'curl -' "$block")))
     case $(cat "$block") in
     *DIR*)
@@ -118,7 +120,7 @@ gone=""
 for target in $(quoted | grep -oE '\bmake [a-z][a-z/_-]*' | sed 's/make //' | sort -u); do
     case $target in
     build/tests/*) [ -e "tests/unit/${target##*/}.c" ] || gone+=" make:$target" ;;
-    *) grep -qE "^$target:" Makefile || gone+=" make:$target" ;;
+    *) grep -qE "^$target:" Makefile firmware/firmware.mk || gone+=" make:$target" ;;
     esac
 done
 for path in $(quoted | grep -oE '(^|[^a-z/])(\.ci|tests|server|shared|firmware|scripts|web|migrations)/[][A-Za-z0-9_./*-]*' | sed 's/^[^.a-z]//' | sort -u); do
