@@ -55,3 +55,23 @@ int enrol_poll(struct enrol *enrol, struct wire_cert *cert)
     status = wire_decode_cert(enrol->frame + WIRE_HEADER_BYTES, header.length, cert);
     return status < 0 ? status : 1;
 }
+
+int enrol_answer(const struct wire_cert *cert)
+{
+    if (cert->status == STATUS_OK)
+        return STATUS_OK;
+    return cert->status < 0 && cert->status > -STATUS_COUNT ? cert->status : STATUS_INTERNAL;
+}
+
+bool enrol_code_is_spent(int status)
+{
+    return status == STATUS_CODE_WRONG || status == STATUS_CODE_EXPIRED || status == STATUS_CODE_USED ||
+           status == STATUS_INVALID_ARGUMENT || status == STATUS_CERTIFICATE_REVOKED ||
+           status == STATUS_CERTIFICATE_WRONG;
+}
+
+bool enrol_certificate_is_spent(int status)
+{
+    return status == STATUS_CERTIFICATE_WRONG || status == STATUS_CERTIFICATE_EXPIRED ||
+           status == STATUS_CERTIFICATE_MISSING;
+}

@@ -21,4 +21,11 @@ int enrol_begin(struct enrol *enrol, struct board_transport transport, const str
  * status: the transport's own, STATUS_WIRE_MALFORMED, STATUS_WIRE_ORDER (something else than CERT). */
 int enrol_poll(struct enrol *enrol, struct wire_cert *cert);
 
+/* What an answer means: 0, or the status of a refusal (STATUS_INTERNAL for a number that is none). */
+int enrol_answer(const struct wire_cert *cert);
+/* Whether a code that was answered so is of no use any more, so that trying again is idle. */
+bool enrol_code_is_spent(int status);
+/* Whether a certificate that was answered so, or a server that we found wrong, calls for a new code. */
+bool enrol_certificate_is_spent(int status);
+
 #endif

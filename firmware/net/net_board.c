@@ -111,10 +111,11 @@ static int hook_renew(void *context, struct wire_enrol *enrol)
 
 static int take(const struct wire_cert *cert)
 {
-    if (cert->status != STATUS_OK)
-        return cert->status < 0 && cert->status > -STATUS_COUNT ? cert->status : STATUS_INTERNAL;
-    int status = net_identity_keep(&identity, cert->certificate, cert->n_certificate, cert->authority,
-                                   cert->n_authority);
+    int status = enrol_answer(cert);
+    if (status != STATUS_OK)
+        return status;
+    status = net_identity_keep(&identity, cert->certificate, cert->n_certificate, cert->authority,
+                               cert->n_authority);
     if (status == STATUS_OK && cert->name[0] != 0)
         net_identity_set_name(&identity, cert->name);
     return status;
@@ -256,13 +257,6 @@ static int exchange(void)
     return status < 0 ? status : STATUS_OK;
 }
 
-static bool is_code_refusal(int status)
-{
-    return status == STATUS_CODE_WRONG || status == STATUS_CODE_EXPIRED || status == STATUS_CODE_USED ||
-           status == STATUS_INVALID_ARGUMENT || status == STATUS_CERTIFICATE_REVOKED ||
-           status == STATUS_CERTIFICATE_WRONG;
-}
-
 /* True when there is a new certificate. */
 static bool enrol(void)
 {
@@ -289,7 +283,7 @@ static bool enrol(void)
     } else {
         say("not enrolled: %s (%s)", why, status_name(status));
     }
-    code_spent = status == STATUS_OK || (is_code_refusal(status) && reconnect_code_refused(&reconnect));
+    code_spent = status == STATUS_OK || (enrol_code_is_spent(status) && reconnect_code_refused(&reconnect));
     net_link_close(&link);
     net_link_forget_session(&link);
     return status == STATUS_OK;
@@ -355,13 +349,6 @@ static int session(void)
     return STATUS_OK;
 }
 
-/* True when a certificate that the server or we found wrong can be replaced with the code at hand. */
-static bool is_certificate_refusal(int status)
-{
-    return status == STATUS_CERTIFICATE_WRONG || status == STATUS_CERTIFICATE_EXPIRED ||
-           status == STATUS_CERTIFICATE_MISSING;
-}
-
 /* True: connect again at once. */
 static bool connect_once(void)
 {
@@ -376,7 +363,7 @@ static bool connect_once(void)
         say("no link to %s:%u: %s (%s)", server->host, server->port, link.why, status_name(status));
     }
     net_link_close(&link);
-    return !stopped() && is_certificate_refusal(status) && code_is_new(true) && enrol();
+    return !stopped() && enrol_certificate_is_spent(status) && code_is_new(true) && enrol();
 }
 
 static void step(void)

@@ -55,13 +55,13 @@ static int exchange(struct host_link *link, const struct host_link_peer *peer, s
 
 static int take(struct host_identity *identity, const struct wire_cert *cert, struct error *error)
 {
-    if (cert->status != 0) {
-        int status = cert->status < 0 && cert->status > -STATUS_COUNT ? cert->status : STATUS_INTERNAL;
+    int status = enrol_answer(cert);
+    if (status != 0) {
         return error_set(error, (enum status)status, "%s",
                          cert->reason[0] != 0 ? cert->reason : status_text(status));
     }
-    int status = host_identity_keep(identity, cert->certificate, cert->n_certificate, cert->authority,
-                                    cert->n_authority, error);
+    status = host_identity_keep(identity, cert->certificate, cert->n_certificate, cert->authority,
+                                cert->n_authority, error);
     if (status == 0 && cert->name[0] != 0) {
         host_identity_set_name(identity, cert->name);
     }

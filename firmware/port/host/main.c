@@ -6,6 +6,7 @@
  * refuses the code and there is no certificate (exit 1).
  */
 #include "firmware/core/board.h"
+#include "firmware/core/enrol.h"
 #include "firmware/core/reconnect.h"
 #include "firmware/port/host/host_arena.h"
 #include "firmware/port/host/host_enrol.h"
@@ -279,13 +280,6 @@ static bool code_is_new(bool refused)
     return refused || !host.identity.enrolled || !enrol_code_trusts(&code, host.identity.authority_hash);
 }
 
-static bool is_code_refusal(int status)
-{
-    return status == STATUS_CODE_WRONG || status == STATUS_CODE_EXPIRED || status == STATUS_CODE_USED ||
-           status == STATUS_INVALID_ARGUMENT || status == STATUS_CERTIFICATE_REVOKED ||
-           status == STATUS_CERTIFICATE_WRONG;
-}
-
 /* True when there is a new certificate. */
 static bool enrol(void)
 {
@@ -298,7 +292,7 @@ static bool enrol(void)
             state == WIRE_STATE_ACCEPTED ? "accepted" : "pending");
         return true;
     }
-    host.code_tried = is_code_refusal(status) && reconnect_code_refused(&host.reconnect);
+    host.code_tried = enrol_code_is_spent(status) && reconnect_code_refused(&host.reconnect);
     say("not enrolled: %s (%s)", error.message, status_name(status));
     return false;
 }
@@ -371,13 +365,6 @@ static void session(void)
     }
 }
 
-/* True when a certificate that the server or we found wrong can be replaced with the code at hand. */
-static bool is_certificate_refusal(int status)
-{
-    return status == STATUS_CERTIFICATE_WRONG || status == STATUS_CERTIFICATE_EXPIRED ||
-           status == STATUS_CERTIFICATE_MISSING;
-}
-
 static void connect_once(void)
 {
     struct error error = {0};
@@ -389,7 +376,7 @@ static void connect_once(void)
         say("no link to %s: %s", host.options.servers[host.reconnect.server].given, error.message);
     }
     host_link_close(&host.link);
-    if (stop == 0 && is_certificate_refusal(status) && code_is_new(true) && enrol()) {
+    if (stop == 0 && enrol_certificate_is_spent(status) && code_is_new(true) && enrol()) {
         return; /* connect again at once */
     }
     if (stop == 0) {
