@@ -109,9 +109,14 @@ static int read_tensor(struct reader *reader, struct tensor *tensor, const char 
 static int read_tensors(struct reader *reader, const json_t *tensors)
 {
     struct graph *graph = reader->graph;
-    if (!json_is_object(tensors) || json_object_size(tensors) > GRAPH_TENSORS_MAX)
-        return error_set(reader->error, STATUS_MODEL_LIMIT, "'tensors' is an object of at most %d tensors",
-                         GRAPH_TENSORS_MAX);
+    if (!json_is_object(tensors))
+        return error_set(reader->error, STATUS_MODEL_MALFORMED, "'tensors' is an object: names and shapes");
+    if (json_object_size(tensors) > GRAPH_TENSORS_MAX) {
+        error_set(reader->error, STATUS_MODEL_LIMIT, "%zu tensors, the limit is %d",
+                  json_object_size(tensors), GRAPH_TENSORS_MAX);
+        error_limit(reader->error, GRAPH_TENSORS_MAX, (int64_t)json_object_size(tensors));
+        return STATUS_MODEL_LIMIT;
+    }
     graph->tensors = arena_alloc(graph->arena, json_object_size(tensors) + 1, sizeof *graph->tensors);
     if (!graph->tensors)
         return STATUS_NO_MEMORY;
@@ -127,12 +132,14 @@ static int read_tensors(struct reader *reader, const json_t *tensors)
     return 0;
 }
 
-static int tensor_number(struct reader *reader, const json_t *name, int32_t *number)
+/* `what`: the key that takes the name. */
+static int tensor_number(struct reader *reader, const json_t *name, const char *what, int32_t *number)
 {
-    const json_t *found =
-        json_is_string(name) ? json_object_get(reader->numbers, json_string_value(name)) : NULL;
+    if (!json_is_string(name))
+        return error_set(reader->error, STATUS_MODEL_MALFORMED, "'%s' takes names of tensors", what);
+    const json_t *found = json_object_get(reader->numbers, json_string_value(name));
     *number = (int32_t)json_integer_value(found);
-    return found ? 0 : bad(reader, "no such tensor:", json_is_string(name) ? json_string_value(name) : "?");
+    return found ? 0 : bad(reader, "no such tensor:", json_string_value(name));
 }
 
 static int read_names(struct reader *reader, const json_t *names, const char *what, int32_t *out, int32_t max,
@@ -143,7 +150,7 @@ static int read_names(struct reader *reader, const json_t *names, const char *wh
                          max);
     *n = (int32_t)json_array_size(names);
     for (int32_t i = 0; i < *n; i++) {
-        int status = tensor_number(reader, json_array_get(names, (size_t)i), &out[i]);
+        int status = tensor_number(reader, json_array_get(names, (size_t)i), what, &out[i]);
         if (status < 0)
             return status;
     }
@@ -252,7 +259,8 @@ static int read_op(struct reader *reader, const json_t *json, struct op *op)
     const char *name = json_string_value(json_object_get(json, "name"));
     const char *type = json_string_value(json_object_get(json, "type"));
     if (!name || !type)
-        return error_set(reader->error, STATUS_MODEL_MALFORMED, "an operator without name or type");
+        return error_set(reader->error, STATUS_MODEL_MALFORMED, "operator %d has no name or no type",
+                         reader->graph->n_ops - 1);
     op->name = arena_string(reader->graph->arena, name, GRAPH_NAME_MAX);
     op->file_op = arena_string(reader->graph->arena, type, GRAPH_NAME_MAX);
     int status = op->name && op->file_op ? check_keys(reader, json, known, name) : STATUS_NO_MEMORY;
@@ -262,7 +270,7 @@ static int read_op(struct reader *reader, const json_t *json, struct op *op)
         status = read_names(reader, json_object_get(json, "inputs"), "inputs", op->inputs,
                             GRAPH_OP_INPUTS_MAX, &op->n_inputs);
     if (status == 0)
-        status = tensor_number(reader, json_object_get(json, "output"), &op->output);
+        status = tensor_number(reader, json_object_get(json, "output"), "output", &op->output);
     if (status == 0)
         status = read_parameters(reader, json, type, op);
     if (status < 0)
@@ -311,13 +319,6 @@ static int read_ops(struct reader *reader, const json_t *ops)
 {
     struct graph *graph = reader->graph;
     size_t n = json_array_size(ops);
-    if (!json_is_array(ops) || n < 1)
-        return error_set(reader->error, STATUS_MODEL_MALFORMED, "'ops' is an array of operators");
-    if (n > SCHEDULE_OPS_MAX) {
-        error_set(reader->error, STATUS_MODEL_LIMIT, "%zu operators, the limit is %d", n, SCHEDULE_OPS_MAX);
-        error_limit(reader->error, SCHEDULE_OPS_MAX, (int64_t)n);
-        return STATUS_MODEL_LIMIT;
-    }
     graph->ops = arena_alloc(graph->arena, n, sizeof *graph->ops);
     if (!graph->ops)
         return STATUS_NO_MEMORY;
@@ -329,6 +330,18 @@ static int read_ops(struct reader *reader, const json_t *ops)
     return give_weights(reader);
 }
 
+static int check_count(struct reader *reader, const json_t *ops)
+{
+    size_t n = json_array_size(ops);
+    if (!json_is_array(ops) || n < 1)
+        return error_set(reader->error, STATUS_MODEL_MALFORMED, "'ops' is an array of operators");
+    if (n <= SCHEDULE_OPS_MAX)
+        return 0;
+    error_set(reader->error, STATUS_MODEL_LIMIT, "%zu operators, the limit is %d", n, SCHEDULE_OPS_MAX);
+    error_limit(reader->error, SCHEDULE_OPS_MAX, (int64_t)n);
+    return STATUS_MODEL_LIMIT;
+}
+
 static int read_graph(struct reader *reader, const json_t *json)
 {
     static const char *const known[] = {"name", "tensors", "inputs", "outputs", "ops", NULL};
@@ -338,6 +351,8 @@ static int read_graph(struct reader *reader, const json_t *json)
         return error_set(reader->error, STATUS_MODEL_MALFORMED, "a graph is a JSON object");
     int status = check_keys(reader, json, known, "graph");
     graph->name = arena_string(graph->arena, name ? name : "graph", GRAPH_NAME_MAX);
+    if (status == 0)
+        status = check_count(reader, json_object_get(json, "ops"));
     if (status == 0)
         status = read_tensors(reader, json_object_get(json, "tensors"));
     if (status == 0)
