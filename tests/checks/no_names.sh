@@ -6,7 +6,7 @@ set -u
 failed=0
 kinds=$(sed -n '/^enum op_kind {/,/OP_KIND_COUNT/p' server/model/graph.h | grep -oE '^ +OP_[A-Z0-9_]+' | tr -d ' ' |
     grep -v COUNT | paste -sd '|')
-pattern="\\b($kinds)\\b|kind *[=!]=|[=!]= *[a-z>.-]*kind\\b|switch *\\(.*kind\\)|file_op|str(case|n)?cmp\\(.*name"
+pattern="\\b($kinds)\\b|(->|\\.)kind *[=!]=|[=!]= *[a-z>.-]*(->|\\.)kind\\b|switch *\\(.*(->|\\.)kind\\)|file_op|str(case|n)?cmp\\(.*name"
 
 named=$(grep -nE "$pattern" server/schedule/*.[ch] | grep -vE '^server/schedule/(read|json)\.[ch]:')
 if [ -n "$kinds" ] && [ -z "$named" ]; then
