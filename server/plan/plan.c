@@ -540,6 +540,8 @@ static struct plan *fit_single(struct search *search, struct error_shortfall *sh
             plan = fit_levels(search, b, LEVELS - 1, LEVELS, &item);
         if (plan || search->error->status != STATUS_OK)
             return plan;
+        if (item.resource[0] == 'a') /* arenas are multiples of 16 */
+            item.need_bytes = (item.need_bytes + 15) / 16 * 16;
         if (n == 0) {
             error_set(search->error, STATUS_DOES_NOT_FIT, "board '%s' needs %lld bytes of %s and has %lld",
                       item.board, (long long)item.need_bytes, item.resource, (long long)item.have_bytes);

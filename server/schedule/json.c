@@ -124,6 +124,41 @@ struct outcome {
     char reason[ERROR_MESSAGE_BYTES];
 };
 
+/* By how much the arena is larger than the memory that was asked for; 0 where it fits, to alignment. */
+static int64_t excess(const struct lowered *lowered, const struct schedule_options *options)
+{
+    enum { ALIGNMENT = 16 };
+    int64_t more = lowered && options->ram ? lowered->arena_bytes - options->ram : 0;
+    return more >= ALIGNMENT ? more : 0;
+}
+
+/* Packing may take more than a schedule counts: then one that counts less is asked for. `*schedule` stays
+ * where none is found that fits. */
+static void fit_arena(const struct graph *graph, const struct schedule_options *options,
+                      struct schedule **schedule)
+{
+    enum { TRIES = 2 };
+    struct schedule_options less = *options;
+    struct lowered *lowered = schedule_lower(graph, *schedule, options, NULL, NULL);
+    int64_t more = excess(lowered, options);
+    schedule_lowered_free(lowered);
+    for (int32_t try = 0; try < TRIES && more > 0 && less.ram > more; try++) {
+        less.ram -= more;
+        struct schedule *other = schedule_make(graph, &less, NULL);
+        if (!other)
+            return;
+        lowered = schedule_lower(graph, other, options, NULL, NULL);
+        more = excess(lowered, options);
+        if (lowered && more == 0) {
+            struct schedule *larger = *schedule;
+            *schedule = other;
+            other = larger;
+        }
+        schedule_lowered_free(lowered);
+        schedule_free(other);
+    }
+}
+
 static void find_outcome(const struct graph *graph, const struct schedule_options *options,
                          const struct schedule *schedule, schedule_check *check, struct outcome *outcome)
 {
@@ -135,6 +170,14 @@ static void find_outcome(const struct graph *graph, const struct schedule_option
         error_set(&error, STATUS_MODEL_UNSUPPORTED, "the network has no weights");
     else if (outcome->lowered)
         (void)check(graph, schedule, options, &error);
+    if (error.status == STATUS_OK || !check) {
+        int64_t more = excess(outcome->lowered, options);
+        if (more)
+            error_clear(&error);
+        if (more)
+            error_set(&error, STATUS_DOES_NOT_FIT, "packed, it takes %lld bytes of the %lld given",
+                      (long long)outcome->lowered->arena_bytes, (long long)options->ram);
+    }
     if (error.status != STATUS_OK)
         (void)snprintf(outcome->reason, sizeof outcome->reason, "%s", error.message);
 }
@@ -192,6 +235,8 @@ json_t *schedule_describe(const struct graph *graph, const struct schedule_optio
     struct schedule *schedule = schedule_make(graph, options, error);
     struct schedule *ordinary = schedule ? schedule_make(graph, &whole, error) : NULL;
     struct outcome outcome = {.lowered = NULL};
+    if (ordinary && options->ram)
+        fit_arena(graph, options, &schedule);
     if (ordinary)
         find_outcome(graph, options, schedule, check, &outcome);
     json_t *json = ordinary ? whole_json(graph, options, ordinary, schedule, &outcome) : NULL;
