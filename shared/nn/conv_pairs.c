@@ -12,7 +12,11 @@
 #include "shared/nn/requantise.h"
 #include "shared/nn/tiles.h"
 
-enum { PIXEL_ROUND = TILE_PIXELS - 1, POINTER_BYTES = 8 /* on any target: a host sizes for a board */ };
+enum {
+    PIXEL_ROUND = TILE_PIXELS - 1,
+    POINTER_BYTES = 8,  /* on any target: a host sizes for a board */
+    SOLID_MAX = 1 << 29 /* bytes of a row, that gather_solid need not compute in 64 bits */
+};
 
 struct call {
     const struct nn_params *p;
@@ -443,8 +447,9 @@ static void run_block(struct call *call, struct nn_scratch scratch)
     call->n = call->taps * (call->k1 - call->k0);
     call->groups = (call->n + 3) / 4;
     call->quick = !call->sums && is_quick(call);
-    call->solid =
-        call->p->dilation_w <= 1 && call->p->dilation_h <= 1 && call->in->pixel_stride == call->k1 - call->k0;
+    int64_t deep = call->k1 - call->k0;
+    call->solid = call->p->dilation_w <= 1 && call->p->dilation_h <= 1 && call->in->pixel_stride == deep &&
+                  call->in->width * deep < SOLID_MAX && out->w1 * deep * call->p->stride_w < SOLID_MAX;
     if (!share_scratch(call, scratch))
         return;
     int32_t count = (out->h1 - out->h0) * (out->w1 - out->w0); /* 256 rows at most */

@@ -289,6 +289,73 @@ static void scratch_meets_nothing_that_is_in_use(void **state)
     assert_true(tried > 20);
 }
 
+static int take_all(void *context, const struct vm_slot *slot)
+{
+    (void)context;
+    (void)slot;
+    return 0;
+}
+
+static int all_is_there(void *context, uint32_t rank)
+{
+    (void)context;
+    (void)rank;
+    return 1;
+}
+
+/* Runs an image that the bounds check accepts, in an arena and with tables of exactly the size. */
+static bool run_accepted(const uint8_t *bytes, size_t size, uint32_t arena_bytes)
+{
+    struct fragment fragment;
+    struct fragment_place place;
+    if (fragment_open(&fragment, bytes, size, &place) < 0 ||
+        vm_check_bounds(&fragment, arena_bytes, &place) < 0)
+        return false;
+    uint8_t *arena = aligned_alloc(16, (arena_bytes + 15u) / 16 * 16);
+    uint8_t *resident = aligned_alloc(16, (fragment.header->resident_bytes + 16u) / 16 * 16);
+    struct vm_tables *tables = malloc(sizeof *tables);
+    struct vm vm;
+    memset(arena, 3, (arena_bytes + 15u) / 16 * 16);
+    memset(resident, 1, (fragment.header->resident_bytes + 16u) / 16 * 16);
+    vm_start(&vm, &fragment, (struct vm_memory){arena, arena_bytes, resident, tables},
+             (struct vm_io){NULL, take_all, take_all, all_is_there});
+    int status = VM_RAN;
+    for (int32_t step = 0; step < 3000 && status == VM_RAN; step++)
+        status = vm_step(&vm);
+    assert_true(status == VM_RAN || status == VM_DONE || status == STATUS_FRAGMENT_ENDLESS);
+    free(tables);
+    free(resident);
+    free(arena);
+    return true;
+}
+
+/* Any byte of a program for packed weights changed: refused, or harmless (the sanitizers watch). */
+static void changed_programs_of_packed_weights_are_refused_or_harmless(void **state)
+{
+    (void)state;
+    int32_t accepted = 0, refused = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        struct made made = make_for(seed, 1, NN_LAYOUT_MASK_ALL);
+        struct fragment fragment = opened(&made, 0);
+        size_t size = made.fragments[0].size, records = (size_t)(fragment.weights - fragment.bytes);
+        uint8_t *bytes = aligned_alloc(16, (size + 15) / 16 * 16);
+        struct prng prng = prng_seed(seed);
+        assert_true(run_accepted(made.fragments[0].bytes, size, fragment.header->arena_bytes));
+        for (int round = 0; round < 250; round++) {
+            memcpy(bytes, made.fragments[0].bytes, size);
+            size_t at = (size_t)prng_range(&prng, 0, (int32_t)records - 1);
+            bytes[at] = (uint8_t)(prng_one_in(&prng, 2) ? prng_next(&prng) : bytes[at] ^ (1u << (at % 8)));
+            if (run_accepted(bytes, size, fragment.header->arena_bytes))
+                accepted++;
+            else
+                refused++;
+        }
+        free(bytes);
+        drop(&made);
+    }
+    assert_true(accepted > 100 && refused > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +367,7 @@ int main(void)
         cmocka_unit_test(emit_refuses_an_image_beyond_the_flash),
         cmocka_unit_test(packed_weights_are_as_large_as_plain_ones),
         cmocka_unit_test(scratch_meets_nothing_that_is_in_use),
+        cmocka_unit_test(changed_programs_of_packed_weights_are_refused_or_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
