@@ -225,6 +225,22 @@ static double loop_weights(const struct clock *clock, int32_t loop)
     return sum;
 }
 
+/* Elements that an execution other than a convolution's reads through its first input. */
+static double needed(const struct graph *graph, const struct lower_act *act)
+{
+    const struct lower_code *code = act->code;
+    const struct op *op = &graph->ops[code->graph_op];
+    struct box box = act->box;
+    if (code->op == FRAGMENT_ZERO || code->op == FRAGMENT_FINISH || code->op == FRAGMENT_LUT)
+        return 0;
+    box = op_row(op->kind)->need(graph, op, code->input, box);
+    if (code->op == FRAGMENT_SUM && (op->reduce & OP_AXIS_H)) {
+        box.h0 = act->k0;
+        box.h1 = act->k1;
+    }
+    return (double)box_elements(box);
+}
+
 static void tick(void *context, const struct lower_act *act)
 {
     struct clock *clock = context;
@@ -249,10 +265,8 @@ static void tick(void *context, const struct lower_act *act)
         clock->computing +=
             part * (double)row->macs(plan->graph, op, act->box) / (clock->board->mac_per_cycle[cost] * rate);
         elements = code->form & FRAGMENT_FORM_ACC ? elements : 0;
-    } else if (code->op == FRAGMENT_SUM) {
-        elements = (double)(act->k1 - act->k0) * in.w * (act->box.c1 - act->box.c0);
-    } else if (code->op == FRAGMENT_POOL) {
-        double need = (double)box_elements(row->need(plan->graph, op, 0, act->box));
+    } else {
+        double need = needed(plan->graph, act);
         elements = need > elements ? need : elements;
     }
     clock->computing += elements / (clock->board->element_per_cycle * rate);

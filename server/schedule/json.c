@@ -189,10 +189,11 @@ static json_t *bytes_json(const struct lowered *lowered, int64_t bytes)
 
 static json_t *program_json(const struct lowered *lowered)
 {
-    return lowered ? json_pack("{s:i, s:i, s:i, s:i}", "instructions", (int)lowered->n_code, "ranges",
-                               (int)lowered->n_ranges, "views", (int)lowered->n_views, "buffers",
-                               (int)lowered->n_buffers)
-                   : json_null();
+    return lowered
+               ? json_pack("{s:i, s:I, s:i, s:i, s:i}", "instructions", (int)lowered->n_code, "executions",
+                           (json_int_t)lowered->executions, "ranges", (int)lowered->n_ranges, "views",
+                           (int)lowered->n_views, "buffers", (int)lowered->n_buffers)
+               : json_null();
 }
 
 static json_t *partial_json(const struct graph *graph, const struct schedule *schedule,

@@ -16,7 +16,7 @@ typedef int schedule_check(const struct graph *graph, const struct schedule *sch
 /* Makes the schedule, lowers it and describes it:
  * {"name","macs","params","ordinary":{"peak_bytes","predicted_ms"},
  * "partial":{"peak_bytes","predicted_ms","arena_bytes","scratch_bytes","extra_macs",
- * "program":{"instructions","ranges","views","buffers"} or null,
+ * "program":{"instructions","executions","ranges","views","buffers"} or null,
  * "steps":[{"mode":"full|channels|rows|patches","ops":[],"layers":[],"k","tile":[h,w] or null,"again",
  * "extra_macs","peak_bytes","predicted_ms","inner":[steps]}]},
  * "bottleneck":{"op","bytes","tensors":[{"name","bytes","role":"input|live|step"}]},

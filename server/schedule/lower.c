@@ -265,6 +265,12 @@ static void improve(const struct net *net, const struct schedule *schedule,
     }
 }
 
+static void count(void *context, const struct lower_act *act)
+{
+    int64_t *executions = context;
+    *executions = act->time + 1;
+}
+
 struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
                                const struct schedule_options *given, const struct lower_kernels *kernels,
                                struct error *error)
@@ -285,6 +291,15 @@ struct lowered *schedule_lower(const struct graph *graph, const struct schedule 
     if (lowered && lowered->arena_bytes > enough && n > 0)
         improve(net, schedule, options, kernels, enough, n, &lowered);
     schedule_net_free(net);
+    if (lowered)
+        lowered_walk(lowered, 0, count, &lowered->executions);
+    if (lowered && lowered->executions > FRAGMENT_EXECUTIONS_MAX) {
+        error_set(error, STATUS_MODEL_UNSUPPORTED,
+                  "no program for this schedule: it executes %lld instructions, the limit is %d",
+                  (long long)lowered->executions, FRAGMENT_EXECUTIONS_MAX);
+        schedule_lowered_free(lowered);
+        return NULL;
+    }
     return lowered;
 }
 

@@ -52,6 +52,7 @@ struct lowered {
     int64_t peak_bytes;    /* the schedule's */
     int64_t arena_bytes;   /* a multiple of 16 */
     int64_t scratch_bytes; /* the most scratch in use at once */
+    int64_t executions;    /* of one run, WAITs not counted */
 };
 
 /* One execution. */

@@ -53,6 +53,37 @@ static void packed_items_used_together_lie_apart(void **state)
     }
 }
 
+/* Items of a group keep their distances and may overlap one another; of unlike groups they may not. */
+static void packed_groups_keep_their_distances(void **state)
+{
+    struct pack_item items[60];
+    struct prng prng = prng_seed(7);
+    (void)state;
+    for (int32_t round = 0; round < 1000; round++) {
+        int32_t n = random_items(&prng, items, 60, 40);
+        int64_t total;
+        for (int32_t i = 0; i < n; i++) {
+            items[i].align = 4;
+            items[i].group = prng_range(&prng, 0, 5);
+            items[i].distance = 4 * prng_range(&prng, -1000, 1000);
+        }
+        assert_int_equal(schedule_pack(items, n, 5, &total), 0);
+        assert_true(total >= schedule_pack_bound(items, n));
+        for (int32_t i = 0; i < n; i++)
+            for (int32_t j = 0; j < i; j++) {
+                bool together = items[i].first <= items[j].last && items[j].first <= items[i].last;
+                bool apart = items[i].offset + items[i].bytes <= items[j].offset ||
+                             items[j].offset + items[j].bytes <= items[i].offset;
+                if (items[i].group && items[i].group == items[j].group)
+                    assert_int_equal(items[i].offset - items[j].offset,
+                                     items[i].distance - items[j].distance);
+                else
+                    assert_true(!together || apart);
+                assert_true(items[i].offset >= 0 && items[i].offset + items[i].bytes <= total);
+            }
+    }
+}
+
 /* A chain of layers, each in use with the next, as one board runs a network: the bound is met. */
 static void packed_chain_meets_the_bound(void **state)
 {
@@ -89,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_items_used_together_lie_apart),
+        cmocka_unit_test(packed_groups_keep_their_distances),
         cmocka_unit_test(packed_chain_meets_the_bound),
         cmocka_unit_test(packing_is_the_same_every_time),
     };
