@@ -180,16 +180,21 @@ static void put_data(struct stream *stream, uint32_t inference, uint32_t offset,
         payload + offset);
 }
 
+static void put_offer(struct stream *stream, const struct tiny_fragment *fragment)
+{
+    struct wire_offer offer = {.bytes = fragment->size};
+    memcpy(offer.hash, fragment->hash, WIRE_HASH_BYTES);
+    put_message(stream, WIRE_OFFER, 0, &offer);
+}
+
 static void put_push(struct stream *stream)
 {
-    struct wire_offer offer = {.bytes = offered.size};
-    memcpy(offer.hash, offered.hash, WIRE_HASH_BYTES);
-    put_message(stream, WIRE_OFFER, 0, &offer);
+    put_offer(stream, &offered);
     const struct fragment_header *h = (const struct fragment_header *)offered.bytes;
     /* as the board asks: header, front, and what it cannot copy */
     uint32_t weights = h->section[FRAGMENT_WEIGHTS].offset;
     const uint32_t parts[][2] = {
-        {0, sizeof *h}, {sizeof *h, weights}, {weights, weights + 256}, {weights + 256 + 3008, offered.size}};
+        {0, sizeof *h}, {sizeof *h, weights}, {weights, weights + 256}, {weights + 256 + 3000, offered.size}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         put(stream,
             (struct wire_header){.type = WIRE_CHUNK,
@@ -224,10 +229,10 @@ size_t fuzz_seed(unsigned i, uint8_t *out, size_t room)
 {
     struct stream stream = {out, 1, room};
     struct wire_welcome welcome = {.version = WIRE_VERSION, .state = WIRE_STATE_ACCEPTED};
-    if (i >= 8)
+    if (i >= 10)
         return 0;
     make_fragments();
-    out[0] = i % 2 == 0 ? 0 : 1;
+    out[0] = i % 2 == 0 && i < 4 ? 0 : 1; /* what follows a WANT must not come with what leads to it */
     put_message(&stream, WIRE_WELCOME, 0, &welcome);
     switch (i / 2) {
     case 0:
@@ -251,6 +256,26 @@ size_t fuzz_seed(unsigned i, uint8_t *out, size_t room)
         put_run(&stream, 3, offered.hash);
         put_data(&stream, 3, 0, 105);
         put_activate(&stream, WIRE_HAVE_DROPPED, held.hash);
+        break;
+    case 3:
+        put_offer(&stream, &held);
+        put_activate(&stream, WIRE_HAVE_ACTIVE, held.hash);
+        put_run(&stream, 1, held.hash);
+        put_data(&stream, 1, 0, 105);
+        put_activate(&stream, WIRE_HAVE_DROPPED, held.hash);
+        put_run(&stream, 2, held.hash);
+        put_offer(&stream, &held);
+        for (uint32_t at = 0, n; at < held.size;
+             at += n) { /* nothing to copy: the header, the front, the rest */
+            uint32_t weights =
+                ((const struct fragment_header *)(const void *)held.bytes)->section[FRAGMENT_WEIGHTS].offset;
+            n = at == 0        ? (uint32_t)sizeof(struct fragment_header)
+                : at < weights ? weights - at
+                               : held.size - at;
+            put(&stream,
+                (struct wire_header){.type = WIRE_CHUNK, .flags = WIRE_FLAG_LAST, .offset = at, .length = n},
+                held.bytes + at);
+        }
         break;
     default:
         put_orders(&stream);

@@ -123,6 +123,25 @@ static size_t seed_hex(uint8_t *out)
     return sizeof text - 1;
 }
 
+/* An ELF file with one segment. */
+static size_t seed_elf(uint8_t *out)
+{
+    memset(out, 0, 84);
+    memcpy(out,
+           "\x7F"
+           "ELF\1\1\1",
+           7);
+    out[18] = 40;
+    out[28] = 52;
+    out[42] = 32;
+    out[44] = out[52] = 1;
+    out[56] = 84;
+    out[67] = 0x60;
+    out[68] = 8;
+    memcpy(out + 84, "segment!", 8);
+    return 92;
+}
+
 size_t fuzz_seed(unsigned i, uint8_t *out, size_t room)
 {
     if (i >= 6 || room < 8193)
@@ -134,6 +153,6 @@ size_t fuzz_seed(unsigned i, uint8_t *out, size_t room)
     case IDENTITY:
         return 1 + seed_identity(out + 1, i >= KINDS ? 7 : 1);
     default:
-        return 1 + seed_hex(out + 1);
+        return 1 + (i >= KINDS ? seed_elf(out + 1) : seed_hex(out + 1));
     }
 }
