@@ -251,20 +251,25 @@ static void try_orders(struct attempt *best, const struct graph *graph,
     best->result.exhaustive = false;
 }
 
+static void try_all(struct attempt *best, const struct graph *graph, const struct schedule_options *options)
+{
+    attempt_run(best, graph, options, options->axes, NULL, false);
+    if (best->net && !best->result.exhaustive && !best->result.out_of_memory)
+        try_orders(best, graph, options);
+}
+
 static struct schedule *make(const struct graph *graph, const struct schedule_options *options,
                              struct error *error)
 {
     struct attempt best;
     struct schedule *schedule = NULL;
-    attempt_run(&best, graph, options, options->axes, NULL, false);
-    if (best.net && !best.result.exhaustive && !best.result.out_of_memory)
-        try_orders(&best, graph, options);
+    try_all(&best, graph, options);
     if (options->streamed) { /* inputs that are waited for are as good as inputs that are there */
         struct attempt other;
         struct schedule_options counted = *options;
-        bool exhaustive = best.result.exhaustive;
         counted.streamed = false;
-        attempt_run(&other, graph, &counted, options->axes, NULL, !exhaustive);
+        try_all(&other, graph, &counted);
+        bool exhaustive = best.result.exhaustive && other.result.exhaustive;
         attempt_better(&best, &other, options->ram);
         best.result.exhaustive = exhaustive;
     }
