@@ -39,37 +39,20 @@ int api_fail_with(struct http_exchange *x, const struct error *error, json_t *de
  * `subject`: `id` is added to its detail. */
 int api_fail_stored(struct http_exchange *x, const json_t *error, const char *subject, const char *id);
 
+/* clang-format off: it finds no end */
 #define API_HANDLERS(X)                                                                                     \
     X(api_index)                                                                                            \
-    X(api_asset)                                                                                            \
-    X(api_models)                                                                                           \
-    X(api_model)                                                                                            \
-    X(api_model_put)                                                                                        \
-    X(api_model_delete)                                                                                     \
-    X(api_version)                                                                                          \
-    X(api_version_delete)                                                                                   \
-    X(api_layers)                                                                                           \
-    X(api_labels)                                                                                           \
-    X(api_labels_put)                                                                                       \
-    X(api_input)                                                                                            \
-    X(api_input_put)                                                                                        \
-    X(api_jobs)                                                                                             \
-    X(api_job)                                                                                              \
-    X(api_schedule)                                                                                         \
-    X(api_plan)                                                                                             \
-    X(api_deployments)                                                                                      \
-    X(api_deployment_post)                                                                                  \
-    X(api_deployment)                                                                                       \
-    X(api_deployment_plan)                                                                                  \
-    X(api_deployment_act)                                                                                   \
-    X(api_boards)                                                                                           \
-    X(api_board)                                                                                            \
-    X(api_board_patch)                                                                                      \
-    X(api_board_delete) X(api_board_act) X(api_board_replace) X(api_board_readings) X(api_board_log)        \
-        X(api_board_states) X(api_load) X(api_enrolments) X(api_enrolment_post) X(api_enrolment_delete)     \
-            X(api_attempts) X(api_inferences) X(api_inference) X(api_attention) X(api_events) X(api_limits) \
-                X(api_fleet) X(api_openapi) X(api_classify) X(v2_server) X(v2_live) X(v2_ready) X(v2_model) \
-                    X(v2_model_ready) X(v2_infer)
+    X(api_asset) X(api_models) X(api_model) X(api_model_put) X(api_model_delete) X(api_version)             \
+        X(api_version_delete) X(api_layers) X(api_labels) X(api_labels_put) X(api_input) X(api_input_put)   \
+            X(api_jobs) X(api_job) X(api_schedule) X(api_plan) X(api_deployments) X(api_deployment_post)    \
+                X(api_deployment) X(api_deployment_plan) X(api_deployment_act) X(api_boards) X(api_board)   \
+                    X(api_board_patch) X(api_board_delete) X(api_board_act) X(api_board_replace)            \
+                        X(api_board_readings) X(api_board_log) X(api_board_states) X(api_load)              \
+                            X(api_enrolments) X(api_enrolment_post) X(api_enrolment_delete) X(api_attempts) \
+                                X(api_inferences) X(api_inference) X(api_attention) X(api_events)           \
+                                    X(api_limits) X(api_fleet) X(api_openapi) X(api_classify) X(v2_server)  \
+                                        X(v2_live) X(v2_ready) X(v2_model) X(v2_model_ready) X(v2_infer)
+/* clang-format on */
 #define API_DECLARE(name) http_handler name;
 API_HANDLERS(API_DECLARE)
 #undef API_DECLARE
