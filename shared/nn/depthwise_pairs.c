@@ -9,7 +9,7 @@
 #include "shared/nn/scratch.h"
 #include "shared/nn/tiles.h"
 
-enum { PAIRS_MAX = 4 /* words of one row of weights, up to 7 taps at either parity */ };
+enum { WINDOW_MAX = 7, PAIRS_MAX = 4 /* words of a row of as many weights, at either parity */ };
 
 struct call {
     const struct nn_params *p;
@@ -228,28 +228,111 @@ static void pair_weights(const struct call *call, const int8_t *row, int32_t odd
     }
 }
 
-NN_NOINLINE NN_ITCM static void any_window(const struct call *call, const struct part *part, int32_t c,
-                                           const uint32_t *plane)
+/* Weights of one channel, for outputs that begin at an even or an odd column. */
+struct window {
+    uint32_t weights[2][WINDOW_MAX][PAIRS_MAX];
+    int32_t rows, words, stride;
+};
+
+/* Four outputs from the words of their first; with stride 1 every other one begins at an odd column. */
+static inline void quad_stride1(const struct window *v, const uint32_t *x, int32_t sums[DW_QUAD])
+{
+    int32_t a = 0, b = 0, c = 0, d = 0;
+    for (int32_t kh = 0; kh < v->rows; kh++, x++) {
+        const uint32_t *at = x, *even = v->weights[0][kh], *odd = v->weights[1][kh];
+        uint32_t here = *at, next;
+        for (int32_t i = 0; i < v->words; i++, here = next) {
+            uint32_t e = even[i], o = odd[i];
+            next = *(at += DW_PITCH);
+            a = dsp_smlad(here, e, a);
+            b = dsp_smlad(here, o, b);
+            c = dsp_smlad(next, e, c);
+            d = dsp_smlad(next, o, d);
+        }
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+}
+
+static inline void quad_stride2(const struct window *v, const uint32_t *x, int32_t sums[DW_QUAD])
+{
+    int32_t a = 0, b = 0, c = 0, d = 0;
+    for (int32_t kh = 0; kh < v->rows; kh++, x++) {
+        const uint32_t *at = x, *even = v->weights[0][kh];
+        for (int32_t i = 0; i < v->words; i++, at += DW_PITCH) {
+            uint32_t e = even[i];
+            a = dsp_smlad(at[0], e, a);
+            b = dsp_smlad(at[DW_PITCH], e, b);
+            c = dsp_smlad(at[2 * DW_PITCH], e, c);
+            d = dsp_smlad(at[3 * DW_PITCH], e, d);
+        }
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+}
+
+/* Any stride: n outputs from column `first` on. */
+static void few(const struct window *v, const uint32_t *plane, int32_t first, int32_t n, int32_t *sums)
+{
+    for (int32_t k = 0; k < n; k++, first += v->stride) {
+        sums[k] = 0;
+        for (int32_t kh = 0; kh < v->rows; kh++) {
+            const uint32_t *x = plane + (ptrdiff_t)(first >> 1) * DW_PITCH + kh;
+            for (int32_t i = 0; i < v->words; i++, x += DW_PITCH)
+                sums[k] = dsp_smlad(*x, v->weights[first & 1][kh][i], sums[k]);
+        }
+    }
+}
+
+static void set_window(const struct call *call, int32_t c, struct window *v)
 {
     const struct nn_params *p = call->p;
-    uint32_t weights[2][7][PAIRS_MAX];
-    int32_t taps = p->kernel_h;
-    for (int32_t kh = 0; kh < taps; kh++)
+    v->rows = p->kernel_h;
+    v->stride = p->stride_w;
+    v->words = p->stride_w == 2 ? (p->kernel_w + 1) / 2 : p->kernel_w / 2 + 1;
+    for (int32_t kh = 0; kh < v->rows; kh++)
         for (int32_t odd = 0; odd < 2; odd++)
-            pair_weights(call, weights_of(call, c) + kh * p->kernel_w, odd, weights[odd][kh]);
-    for (int32_t h = part->h0; h < part->h1; h++, plane += p->stride_h) {
-        int8_t *y = (int8_t *)nn_out_pixel(call->out, h, part->w0) + (c - call->out->c0);
-        for (int32_t w = 0; w < part->w1 - part->w0; w++, y += call->out->pixel_stride) {
-            int32_t first = w * p->stride_w, sum = 0;
-            int32_t n = ((first & 1) + p->kernel_w + 1) / 2;
-            for (int32_t kh = 0; kh < taps; kh++) {
-                const uint32_t *x = plane + (ptrdiff_t)(first >> 1) * DW_PITCH + kh;
-                const uint32_t *v = weights[first & 1][kh];
-                for (int32_t i = 0; i < n; i++, x += DW_PITCH)
-                    sum = dsp_smlad(*x, v[i], sum);
+            pair_weights(call, weights_of(call, c) + kh * p->kernel_w, odd, v->weights[odd][kh]);
+}
+
+/* Outputs of one row. */
+static inline void window_row(const struct call *call, const struct window *v, int32_t c, bool quick,
+                              const uint32_t *plane, int32_t width, int8_t *y)
+{
+    int32_t at = c - call->w->c0, stride = call->out->pixel_stride, zero_point = call->output.zero_point;
+    int32_t bias = call->w->bias[at], mantissa = call->w->mantissa[at];
+    int32_t factor = quick ? (int32_t)(1u << (32 + call->w->shift[at])) : 0;
+    for (int32_t w = 0; w < width; w += DW_QUAD) {
+        int32_t sums[DW_QUAD], n = nn_min(width - w, DW_QUAD);
+        if (v->stride == 1)
+            quad_stride1(v, plane + (ptrdiff_t)(w >> 1) * DW_PITCH, sums);
+        else if (v->stride == 2)
+            quad_stride2(v, plane + (ptrdiff_t)w * DW_PITCH, sums);
+        else
+            few(v, plane, w * v->stride, n, sums);
+        for (int32_t i = 0; i < n; i++, y += stride) {
+            if (quick) {
+                int32_t s = dsp_smmulr((sums[i] + bias) * 2, mantissa);
+                *y = (int8_t)dsp_ssat8(dsp_smmlar(s + (s >> 31), factor, zero_point));
+            } else {
+                nn_requantise(call->output, call->w, at, &sums[i], 1, y);
             }
-            nn_requantise(call->output, call->w, c - call->w->c0, &sum, 1, y);
         }
+    }
+}
+
+NN_NOINLINE NN_ITCM static void any_window(const struct call *call, const struct part *part, int32_t c,
+                                           bool quick, const uint32_t *plane)
+{
+    struct window v;
+    set_window(call, c, &v);
+    for (int32_t h = part->h0; h < part->h1; h++, plane += call->p->stride_h) {
+        int8_t *y = (int8_t *)nn_out_pixel(call->out, h, part->w0) + (c - call->out->c0);
+        window_row(call, &v, c, quick, plane, part->w1 - part->w0, y);
     }
 }
 
@@ -305,10 +388,11 @@ static void run_part(const struct call *call, const struct part *part, int32_t c
         pack_planes(call, &columns, rows, n_rows, c, n);
         for (int32_t i = 0; i < n; i++) {
             const uint32_t *plane = call->planes + i * DW_ROWS;
-            if (small && is_quick(call, c + i))
+            bool quick = is_quick(call, c + i);
+            if (small && quick)
                 window_3x3(call, part, c + i, plane);
             else
-                any_window(call, part, c + i, plane);
+                any_window(call, part, c + i, quick, plane);
         }
     }
 }
