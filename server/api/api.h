@@ -39,7 +39,7 @@ int api_fail_with(struct http_exchange *x, const struct error *error, json_t *de
  * `subject`: `id` is added to its detail. */
 int api_fail_stored(struct http_exchange *x, const json_t *error, const char *subject, const char *id);
 
-/* clang-format off: it finds no end */
+/* clang-format off */
 #define API_HANDLERS(X)                                                                                     \
     X(api_index)                                                                                            \
     X(api_asset) X(api_models) X(api_model) X(api_model_put) X(api_model_delete) X(api_version)             \
