@@ -2,9 +2,10 @@
  * K_1 of equation 5 (output KB per million cycles) needs one figure from the board: how long it takes for how
  * many bytes of output. A fixed program, a 3x3 convolution of 16 to 16 channels on a 16x16 map, is built in
  * the idle arena as a fragment like any other and walked three times; the fastest counts, so that one
- * interrupt does not.
+ * interrupt does not. With the kernels that the board asks weights for: those are what will run.
  */
 #include "firmware/core/parts.h"
+#include "shared/nn/layout.h"
 
 #include <string.h>
 
@@ -15,6 +16,8 @@ enum {
     MAP = SIDE * SIDE * CHANNELS,
     VALUES = CHANNELS * TAPS * CHANNELS,
     WEIGHT_BYTES = VALUES + 3 * 4 * CHANNELS,
+    SCRATCH = 8192,
+    IMAGE_MAX = 4096,
     TIMES = 3
 };
 
@@ -51,6 +54,27 @@ static void fill_view(struct fragment_view *view, uint16_t tensor, uint32_t offs
                                    .c0 = FRAGMENT_NONE};
 }
 
+static void fill_scratch(struct fragment_writer *w)
+{
+    w->views[2] = (struct fragment_view){.offset = 2 * MAP,
+                                         .row_stride = SCRATCH,
+                                         .pixel_stride = SCRATCH,
+                                         .tensor = 2,
+                                         .region = FRAGMENT_REGION_ARENA,
+                                         .elem = 1,
+                                         .rows = 1,
+                                         .w_cap = 1,
+                                         .c_cap = SCRATCH,
+                                         .h = 1,
+                                         .w = 1,
+                                         .c = SCRATCH,
+                                         .h0 = FRAGMENT_NONE,
+                                         .w0 = FRAGMENT_NONE,
+                                         .c0 = FRAGMENT_NONE};
+    w->code->scratch = 2;
+    w->slices->layout = NN_LAYOUT_PAIRS; /* the values are as good in any order */
+}
+
 static void fill_weights(struct fragment_writer *w)
 {
     for (uint32_t i = 0; i < VALUES; i++)
@@ -70,9 +94,14 @@ static void fill_weights(struct fragment_writer *w)
                                          .resident_offset = UINT32_MAX};
 }
 
-static int build(uint8_t *bytes, uint32_t room, uint32_t *size)
+static uint32_t arena_for(bool packed)
 {
-    static const struct fragment_layout layout = {1, 2, 1, 0, 1, 1, WEIGHT_BYTES};
+    return 2 * MAP + (packed ? SCRATCH : 0);
+}
+
+static int build(uint8_t *bytes, uint32_t room, bool packed, uint32_t *size)
+{
+    const struct fragment_layout layout = {1, packed ? 3 : 2, 1, 0, 1, 1, WEIGHT_BYTES};
     struct fragment_writer w;
     *size = (uint32_t)fragment_image_bytes(&layout);
     if (*size > room)
@@ -81,7 +110,7 @@ static int build(uint8_t *bytes, uint32_t room, uint32_t *size)
     if (status < 0)
         return status;
     w.header->party = 1;
-    w.header->arena_bytes = w.header->peak_bytes = 2 * MAP;
+    w.header->arena_bytes = w.header->peak_bytes = arena_for(packed);
     w.header->executions = 1;
     *w.ranges = (struct fragment_range){
         .b1 = SIDE, .div = 1, .hi = SIDE, .parent = FRAGMENT_NONE, .loop = FRAGMENT_NO_LOOP};
@@ -104,6 +133,8 @@ static int build(uint8_t *bytes, uint32_t room, uint32_t *size)
                                      .scratch = FRAGMENT_NONE,
                                      .layer = FRAGMENT_NONE};
     fill_weights(&w);
+    if (packed)
+        fill_scratch(&w);
     return STATUS_OK;
 }
 
@@ -111,7 +142,7 @@ static int build(uint8_t *bytes, uint32_t room, uint32_t *size)
 static int check_bounds(struct board *board, const struct fragment *fragment, struct fragment_place *place)
 {
     board->check.active = false;
-    int status = vm_check_start(&board->check.state, fragment, 2 * MAP, place);
+    int status = vm_check_start(&board->check.state, fragment, fragment->header->arena_bytes, place);
     return status < 0 ? status : vm_check_step(&board->check.state, INT32_MAX, place);
 }
 
@@ -124,8 +155,11 @@ int board_calibrate(struct board *board)
         return STATUS_BUSY;
     if (board->config.arena_bytes < 2 * MAP)
         return STATUS_RAM_FULL;
-    uint8_t *image = board->config.arena + 2 * MAP;
-    int status = build(image, board->config.arena_bytes - 2 * MAP, &size);
+    bool packed = (board->config.layouts & 1u << NN_LAYOUT_PAIRS) != 0 &&
+                  board->config.arena_bytes >= arena_for(true) + IMAGE_MAX;
+    uint32_t arena_bytes = arena_for(packed);
+    uint8_t *image = board->config.arena + arena_bytes;
+    int status = build(image, board->config.arena_bytes - arena_bytes, packed, &size);
     if (status == STATUS_OK)
         status = fragment_open(&fragment, image, size, &place);
     if (status == STATUS_OK)
@@ -134,7 +168,7 @@ int board_calibrate(struct board *board)
     for (int i = 0; status == STATUS_OK && i < TIMES; i++) {
         struct vm vm;
         uint64_t start = board_now(board);
-        vm_start(&vm, &fragment, (struct vm_memory){board->config.arena, 2 * MAP, NULL, &board->tables},
+        vm_start(&vm, &fragment, (struct vm_memory){board->config.arena, arena_bytes, NULL, &board->tables},
                  (struct vm_io){NULL, no_transfer, no_transfer, nothing_to_wait_for});
         do
             status = vm_step(&vm);

@@ -6,6 +6,7 @@
 #include "firmware/core/sha256.h"
 #include "server/base/hash.h"
 #include "server/sim/virtual_board.h"
+#include "shared/nn/layout.h"
 #include "tests/support/prng.h"
 #include "tests/support/tiny_fragment.h"
 
@@ -297,6 +298,15 @@ static void orders_reach_the_port(void **state)
     assert_int_equal(beat.calibrations, 1);
     assert_int_equal(beat.calibration_bytes, 4096);
     assert_true(beat.calibration_us > 0);
+    virtual_board_core(board)->config.layouts = NN_LAYOUT_MASK_ALL; /* by the kernels for these */
+    SEND(WIRE_DO, do, .what = WIRE_DO_CALIBRATE);
+    settle();
+    fake_us += 1000000;
+    settle();
+    while (virtual_board_receive(board, &header, payload) >= 0)
+        if (header.type == WIRE_BEAT)
+            assert_int_equal(wire_decode_beat(payload, header.length, &beat), 0);
+    assert_int_equal(beat.calibrations, 2);
     close_board();
 }
 
