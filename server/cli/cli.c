@@ -52,6 +52,7 @@ static int help(int argc, char **argv)
         }
         print_usage(stdout, command);
         (void)printf("%s\n", command->summary);
+        cli_print_meanings(command);
         return fflush(stdout) ? CLI_REFUSED : CLI_DONE;
     }
     print_overview(stdout);
@@ -127,8 +128,9 @@ int cli_fail(bool json, const struct error *error)
         (void)fprintf(stderr, "; limit %lld, actual %lld", (long long)error->limit, (long long)error->actual);
     const struct error_shortfall *s = &error->shortfall;
     if (s->resource && !strstr(error->message, s->resource))
-        (void)fprintf(stderr, "; board %s, %s: needs %lld bytes, has %lld", s->board, s->resource,
-                      (long long)s->need_bytes, (long long)s->have_bytes);
+        (void)fprintf(stderr, "; %s%s%s%s: needs %lld bytes, has %lld", s->board[0] ? "board " : "", s->board,
+                      s->board[0] ? ", " : "", s->resource, (long long)s->need_bytes,
+                      (long long)s->have_bytes);
     (void)fputc('\n', stderr);
     if (json)
         (void)cli_print_json(error_json(error));

@@ -58,6 +58,9 @@ bool cli_options(const struct cli_command *command, int argc, char **argv, const
                  size_t n_options, const char **positional, int min_positional, int max_positional,
                  int *n_positional, int *exit_code);
 
+/* Prints what the options of the command's usage mean, a line each, on standard output. */
+void cli_print_meanings(const struct cli_command *command);
+
 /* Says on standard error that the command was used wrongly, prints its usage, returns CLI_WRONG_USAGE. */
 int cli_wrong_usage(const struct cli_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -27,7 +27,7 @@
       "how well a model does on labelled images, on a server or in this process")                            \
     X(cli_upload, "upload", "MODEL [--name NAME] [--wait] [--url URL] [--json]", "send a model to a server") \
     X(cli_deploy, "deploy",                                                                                  \
-      "NAME[@VERSION] [--boards A,B] [--strategy auto|neuron|channels|strips|single] "                       \
+      "NAME[@VERSION] [--boards A,B] [--strategy auto|neuron|single] "                                       \
       "[--shares rating|even|frequency] [--objective latency|throughput] [--tags A,B] [--replace] "          \
       "[--no-promote] [--wait SECONDS] [--url URL] [--json]",                                                \
       "place a model on a server's boards")                                                                  \
@@ -35,8 +35,9 @@
     X(cli_enrol, "enrol", "[--accept] [--ttl-s S] [--uses N] [--name-prefix P] [--url URL] [--json]",        \
       "a one-time code for new boards")                                                                      \
     X(cli_board, "board",                                                                                    \
-      "[list | show|accept|revoke|probe|drain|undrain|identify|reboot|forget BOARD | rename BOARD NAME] "    \
-      "| provision --output FILE.hex [--image FILE] [--server HOST:PORT[,HOST:PORT]] [--code CODE | "        \
+      "[list | show|accept|revoke|probe|drain|undrain|identify|reboot|forget BOARD | rename BOARD NAME | "   \
+      "replace OLD NEW] | provision --output FILE.hex [--image FILE] [--server HOST:PORT[,HOST:PORT]] "      \
+      "[--code CODE | "                                                                                      \
       "--accept --ttl-s S] [--name NAME] [--static ADDRESS/BITS --gateway ADDRESS --dns ADDRESS] [--url "    \
       "URL] [--json]",                                                                                       \
       "a server's boards")                                                                                   \

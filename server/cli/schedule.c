@@ -119,8 +119,13 @@ static int show(const struct graph *graph, const struct schedule_options *option
     struct error error;
     error_clear(&error);
     json_t *schedule = schedule_describe(graph, options, weights ? emit_schedule : NULL, &error);
-    if (!schedule)
-        return cli_fail(json, &error);
+    if (!schedule) {
+        int code = cli_fail(json, &error);
+        if (error.status == STATUS_DOES_NOT_FIT && options->extra_macs <= 0)
+            (void)fputs("  --extra-macs 50 lets parts be computed again: less memory for more time\n",
+                        stderr);
+        return code;
+    }
     if (json)
         return cli_print_json(schedule);
     print_table(schedule);

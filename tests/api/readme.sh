@@ -120,7 +120,7 @@ gone=""
 for target in $(quoted | grep -oE '\bmake [a-z][a-z/_-]*' | sed 's/make //' | sort -u); do
     case $target in
     build/tests/*) [ -e "tests/unit/${target##*/}.c" ] || gone+=" make:$target" ;;
-    *) grep -qE "^$target:" Makefile firmware/firmware.mk || gone+=" make:$target" ;;
+    *) grep -qE "^$target:" Makefile firmware/*.mk tests/firmware/*/*.mk || gone+=" make:$target" ;;
     esac
 done
 for path in $(quoted | grep -oE '(^|[^a-z/])(\.ci|tests|server|shared|firmware|scripts|web|migrations)/[][A-Za-z0-9_./*-]*' | sed 's/^[^.a-z]//' | sort -u); do
@@ -137,4 +137,16 @@ commands=$("$B/shoal" help | awk '/^  [a-z]+ / {print $1}')
 for command in $(quoted | grep -oE '\bshoal [a-z]+' | sed 's/shoal //' | sort -u); do
     grep -qx "$command" <<<"$commands help" || [ "$command" = help ] || fail "shoal_has_the_command_$command"
 done
+
+# The page about the command line says that help lists all options: each with its meaning.
+unexplained=""
+for command in $commands; do
+    help=$("$B/shoal" help "$command")
+    for option in $(head -n 1 <<<"$help" | grep -oE -e '--[a-z0-9-]+' | sort -u); do
+        grep -qE -e "^  $option +[a-zA-Z0-9]" <<<"$help" || unexplained+=" $command$option"
+    done
+done
+check_equal help_says_what_every_option_means "$unexplained" ""
+said=$("$B/shoal" schedule models/digits.tflite --ram 1K 2>&1)
+check_equal a_schedule_without_a_board_names_none "$? $(grep -c 'board ,' <<<"$said") $(grep -c -e '--extra-macs' <<<"$said")" "1 0 1"
 finish
