@@ -102,22 +102,22 @@ _Static_assert(offsetof(struct tiles, bias) == 4 && offsetof(struct tiles, loop)
     "9: .word 5b + 1, 2b + 1, 3b + 1, 4b + 1, 1b + 1\n"
 
 /* Four sums by one channel's multiplier in r8, r9, with r12 the zero point. */
-#define SCALE_FOUR(a, b, c, d, m, f)     \
-    "smmulr " a ", " a ", " m "\n"       \
-    "smmulr " b ", " b ", " m "\n"       \
-    "smmulr " c ", " c ", " m "\n"       \
-    "smmulr " d ", " d ", " m "\n"       \
-    "add " a ", " a ", " a ", asr #31\n" \
-    "add " b ", " b ", " b ", asr #31\n" \
-    "add " c ", " c ", " c ", asr #31\n" \
-    "add " d ", " d ", " d ", asr #31\n" \
-    "smmlar " a ", " a ", " f ", r12\n"  \
-    "smmlar " b ", " b ", " f ", r12\n"  \
-    "smmlar " c ", " c ", " f ", r12\n"  \
-    "smmlar " d ", " d ", " f ", r12\n"  \
-    "ssat " a ", #8, " a "\n"            \
-    "ssat " b ", #8, " b "\n"            \
-    "ssat " c ", #8, " c "\n"            \
+#define SCALE_FOUR(a, b, c, d, m, f)      \
+    "smmulr " a ", " a ", " m "\n"        \
+    "smmulr " b ", " b ", " m "\n"        \
+    "smmulr " c ", " c ", " m "\n"        \
+    "add " a ", " a ", " a ", asr #31\n"  \
+    "smmulr " d ", " d ", " m "\n"        \
+    "add " b ", " b ", " b ", asr #31\n"  \
+    "smmlar " a ", " a ", " f ", r12\n"   \
+    "add " c ", " c ", " c ", asr #31\n"  \
+    "smmlar " b ", " b ", " f ", r12\n"   \
+    "add " d ", " d ", " d ", asr #31\n"  \
+    "smmlar " c ", " c ", " f ", r12\n"   \
+    "ssat " a ", #8, " a "\n"             \
+    "smmlar " d ", " d ", " f ", r12\n"   \
+    "ssat " b ", #8, " b "\n"             \
+    "ssat " c ", #8, " c "\n"             \
     "ssat " d ", #8, " d "\n"
 
 /* r9-r12 become the four pixels' addresses, r8 the offset. */
@@ -242,7 +242,7 @@ _Static_assert(offsetof(struct dw3, x) == 24 && offsetof(struct dw3, x_quads) ==
     "ldr r12, [lr, #1024]\n"            \
     STRIDE1_ROW("r4", "r5", "ldr r10, [lr, #4]\n", "ldr r11, [lr, #516]\n", "ldr r12, [lr, #1028]\n") \
     STRIDE1_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #520]\n", "ldr r12, [lr, #1032]\n") \
-    STRIDE1_ROW("r8", "r9", "", "", "")
+    STRIDE1_ROW("r8", "r9", "", "ldrd r10, r11, [sp, #28]\n", "ldr r12, [sp, #56]\n")
 #define STRIDE1_PAIR_ROW(a, b, l0, l1)  \
     "smlad r0, r10, " a ", r0\n"        \
     "smlatb r1, r10, " a ", r1\n" l0    \
@@ -274,7 +274,7 @@ _Static_assert(offsetof(struct dw3, x) == 24 && offsetof(struct dw3, x_quads) ==
                 "ldr r10, [lr, #4]\n", "ldr r11, [lr, #516]\n")                                           \
     STRIDE2_ROW("r6", "r7", "ldr r10, [lr, #1540]\n", "ldr r11, [lr, #2052]\n", "ldr r12, [lr, #1032]\n", \
                 "ldr r10, [lr, #8]\n", "ldr r11, [lr, #520]\n")                                           \
-    STRIDE2_ROW("r8", "r9", "ldr r10, [lr, #1544]\n", "ldr r11, [lr, #2056]\n", "", "", "")
+    STRIDE2_ROW("r8", "r9", "ldr r10, [lr, #1544]\n", "ldr r11, [lr, #2056]\n", "ldr r12, [sp, #56]\n", "", "ldrd r10, r11, [sp, #28]\n")
 #define STRIDE2_PAIR_ROW(a, b, l0, l1, l2)  \
     "smlad r0, r10, " a ", r0\n" l0     \
     "smlabt r0, r11, " b ", r0\n"       \
@@ -289,9 +289,8 @@ _Static_assert(offsetof(struct dw3, x) == 24 && offsetof(struct dw3, x_quads) ==
     STRIDE2_PAIR_ROW("r6", "r7", "ldr r10, [lr, #8]\n", "ldr r11, [lr, #520]\n", "ldr r12, [lr, #1032]\n") \
     STRIDE2_PAIR_ROW("r8", "r9", "", "", "")
 
+/* The rows have left mantissa, factor and zero point in r10-r12. */
 #define SCALE_QUAD                      \
-    "ldrd r10, r11, [sp, #28]\n"        \
-    "ldr r12, [sp, #56]\n"              \
     SCALE_FOUR("r0", "r1", "r2", "r3", "r10", "r11")
 #define SCALE_PAIR                      \
     "ldrd r10, r11, [sp, #28]\n"        \
