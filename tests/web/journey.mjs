@@ -3,7 +3,7 @@
 // draw, sample, time line. What the page says is compared with what the API says.
 import fs from "node:fs";
 import path from "node:path";
-import { check, digits, equal, finish, get, launch, newContext, noComplaints, open, rule, sample, startBoards, startServer, until, visit, work } from "./support/harness.mjs";
+import { check, digits, equal, finish, get, launch, newContext, noComplaints, open, rule, sample, startBoards, startServer, until, upload, visit, work } from "./support/harness.mjs";
 import { withUnknownOperator } from "./support/tflite.mjs";
 
 await launch();
@@ -84,6 +84,17 @@ await rule("what_runs_already_is_planned_in_its_own_place", async () => {
   await what.getByText("does not fit").waitFor();
   await what.getByRole("button", { name: "plan in its place" }).click();
   await what.getByText(/on \d of 3 boards/).waitFor();
+});
+
+await rule("a_model_that_does_not_fit_beside_others_is_told_who_holds_the_flash", async () => {
+  await upload(server, "second", digits);
+  await visit(page, server, "#/models/second");
+  const what = main.locator("section", { hasText: "What would it need?" });
+  await what.getByText("does not fit").waitFor();
+  const [deployment] = (await get(server, "/api/v1/deployments")).items;
+  equal(await what.locator(`a[href="#/deployments/${deployment.id}"]`).innerText(), "digits", "the one that could give way:");
+  equal(await what.getByText("replace the version that runs now").isVisible(), false, "a version to replace, where none runs:");
+  await fetch(`${server.url}/api/v1/models/second`, { method: "DELETE" });
 });
 
 /** What the page shows as answer, once it is the one of the given inference; the inference as the API tells it. */

@@ -87,6 +87,7 @@ function refused(error, form) {
     helps?.length
       ? el("p", { class: "helps" }, "What would make it fit (the planner has tried it): ", helps.map((change) => attempt(change, form)))
       : el("p", {}, "The planner has tried more boards like these, other shares and other strategies: none of them makes it fit. Boards with more memory, or a smaller model, would."),
+    shortfalls.some((s) => s.resource === "flash") && otherModels(form.model),
     leftOut(form.asked()),
   ];
 }
@@ -129,11 +130,22 @@ function boardPicker(changed) {
   };
 }
 
+/** The deployments that hold the boards' memory: of a model, or of all others. */
+const running = (model, others) => [...live.deployments.values()].filter((d) => (d.model === model) !== others && d.state !== "failed");
+
+/** The planner takes nothing from other models; that one of them could give way is for people to decide. */
+function otherModels(model) {
+  const others = running(model, true).sort((a, b) => a.model.localeCompare(b.model));
+  return others.length > 0 && el("p", { class: "helps" }, "The boards hold other models too, which a plan leaves where they are: ",
+    others.map((d, i) => [i > 0 && ", ", el("a", { href: `#/deployments/${d.id}` }, d.model)]), ". To retire one frees its flash.");
+}
+
 export function planForm(version) {
   const strategy = select(STRATEGIES, "strategy");
   const shares = select(SHARES, "shares");
   const tags = el("input", { autocomplete: "off", placeholder: "commit 1a2b3c, build 42" });
   const replace = el("input", { type: "checkbox" });
+  const replaceRow = el("label", { class: "tick-row", title: "Where the flash cannot hold the former version beside the new one" }, replace, " replace the version that runs now");
   const answer = el("div", { class: "answer", role: "status" });
   let turn = 0;
   let decided = false; // whether to replace: by hand
@@ -147,7 +159,8 @@ export function planForm(version) {
   const body = () => ({ model: version.model, version: version.version, strategy: strategy.value, shares: shares.value, boards: picker.asked(),
     ...(replace.checked && { replace: true }) });
   const form = {
-    replaceable: () => !replace.checked && [...live.deployments.values()].some((d) => d.model === version.model && d.state !== "failed"),
+    model: version.model,
+    replaceable: () => !replace.checked && running(version.model, false).length > 0,
     replace: () => {
       decided = true;
       replace.checked = true;
@@ -162,6 +175,7 @@ export function planForm(version) {
   };
   async function ask() {
     const mine = ++turn;
+    replaceRow.hidden = !replace.checked && !form.replaceable();
     if (!picker.asked().length) {
       deploy.hidden = true;
       answer.replaceChildren(el("p", { class: "verdict" }, state("no boards", "warn"), live.boards.size ? " Tick at least one board." : [" ", el("a", { href: "#/boards" }, "Enrol a board"), ", then see here what the model needs."]));
@@ -210,7 +224,7 @@ export function planForm(version) {
   return {
     element: el("div", { class: "card what-if" },
       el("div", { class: "choices" }, picker.element, el("label", { class: "field" }, "Strategy", strategy), el("label", { class: "field" }, "Shares", shares),
-        el("label", { class: "tick-row", title: "Where the flash cannot hold the former version beside the new one" }, replace, " replace the version that runs now")),
+        replaceRow),
       answer, deploy),
     end: () => {
       end();
