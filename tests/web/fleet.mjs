@@ -112,9 +112,16 @@ await rule("roll_back_is_offered_only_when_there_is_a_former_deployment", async 
   check(former, "the API names the former one");
   await card.getByRole("button", { name: "Roll back" }).click();
   const dialog = page.getByRole("dialog");
-  check((await dialog.innerText()).includes(former), "the dialog names it");
+  check(/deployment, [0-9A-Z]+, is pushed/.test(await dialog.innerText()) && (await dialog.innerText()).includes(former), "the dialog names it, in its sentence");
   await dialog.getByRole("button", { name: "Roll back" }).click();
   await until("the former one is active", async () => (await get(server, `/api/v1/deployments/${former}`)).state === "active");
+  // From the page of a deployment to the page of the one that takes over.
+  const next = await deploy(server, { model: "digits", shares: "even", replace: true });
+  await visit(page, server, `#/deployments/${next.id}`);
+  await page.getByRole("button", { name: "Roll back" }).click();
+  await dialog.getByRole("button", { name: "Roll back" }).click();
+  await page.waitForURL(new RegExp(`#/deployments/${next.former}$`));
+  await until("it is active", async () => (await get(server, `/api/v1/deployments/${next.former}`)).state === "active");
 });
 
 await noComplaints(context);

@@ -19,8 +19,9 @@ function retire(deployment) {
 function rollback(deployment) {
   return ask({
     title: `Roll ${deployment.model} back?`, confirm: "Roll back",
-    text: ["The model's former deployment, ", el("code", {}, deployment.former), ", is pushed again; most boards still hold their fragments. It takes over when it is active; where the boards cannot hold both, this one ends first."],
-    call: () => act(deployment, "rollback"),
+    text: [["The model's former deployment, ", el("code", {}, deployment.former), ", is pushed again; most boards still hold their fragments. It takes over when it is active; where the boards cannot hold both, this one ends first."]],
+    // On the deployment's own page: there is nothing more to see here.
+    call: () => act(deployment, "rollback").then(() => { if (location.hash.includes(deployment.id)) location.hash = `#/deployments/${deployment.former}`; }),
   });
 }
 

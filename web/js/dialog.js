@@ -2,9 +2,9 @@
 import { el } from "./dom.js";
 
 /**
- * Shows a dialog. `fields`: [{name, label, value, pattern, title, required}], or with `options`
- * [{value, text}] to choose from. `call(values)` does the act; its refusal is
- * shown in the dialog, which stays open. Resolves to true when it was done, false when it was left.
+ * Shows a dialog. `text`: a paragraph, or a list of paragraphs, each a text or a list of texts and elements. `fields`:
+ * [{name, label, value, pattern, title, required}], or with `options` [{value, text}] to choose from. `call(values)` does
+ * the act; its refusal is shown in the dialog, which stays open. Resolves to true when it was done, false when it was left.
  */
 export function ask({ title, text, fields = [], confirm, danger = false, call }) {
   return new Promise((resolve) => {
