@@ -16,8 +16,12 @@ scratch() { # FLEET
 plain=$(scratch '{"name":"a"}')
 packed=$(scratch '{"name":"a","layouts":7}')
 check_equal only_packed_weights_take_scratch "$(jq -nc "[($packed[0] > $plain[0]), ($packed[1] > $plain[1])]")" '[true,true]'
+# Arenas of 8 KiB hold the model under a schedule, but not beside the least scratch of packed weights.
 check_equal where_scratch_does_not_fit_weights_are_plain \
-    "$(scratch "{\"name\":\"a\",\"layouts\":7,\"arena_bytes\":$(jq -n "$plain[1]")}")" "$plain"
+    "$(scratch '{"name":"a","layouts":7,"arena_bytes":8192}')" "$(scratch '{"name":"a","arena_bytes":8192}')"
+check_equal scratch_may_take_what_a_schedule_saves \
+    "$(scratch "{\"name\":\"a\",\"layouts\":7,\"arena_bytes\":$(jq -n "$plain[1]")}" | jq -c --argjson plain "$plain" '[.[0] > $plain[0], .[1] <= $plain[1]]')" \
+    '[true,true]'
 
 start_server || finish
 start_board m1 --layouts 7
