@@ -6,7 +6,10 @@ import { boxText, exchangesOf, readPlan, volume } from "../../web/js/planview.js
 
 await launch();
 const server = await startServer();
-await startBoards(server, ["one", "two", "three"]);
+// Unequal shares: what a plan says of its parts differs from board to board.
+await startBoards(server, ["one"]);
+await startBoards(server, ["two"], "--clock", "450");
+await startBoards(server, ["three"], "--clock", "200");
 const deployment = await deployDigits(server);
 const { inference } = await classify(server, 7);
 const plan = await get(server, `/api/v1/deployments/${deployment.id}/plan`);

@@ -86,16 +86,21 @@ export function scheduleOf(view, b, layers) {
       k: k || null, tile: tile_h ? [tile_h, tile_w] : null, again, peak_bytes }));
   const rows = [];
   const tensors = Math.max(0, ...layers.flatMap((layer) => [layer.output.tensor, ...layer.inputs.map((input) => input.tensor)])) + 1;
+  // What is in use while data moves counts for the operator that it moves for: the next one.
+  let moving = 0;
   party.steps.forEach((step, i) => {
     const [kind, , op] = step;
+    moving = Math.max(moving, inUse(party, i, tensors));
     if (kind !== TASK) return;
     if (rows.at(-1)?.layers[0] !== op) rows.push({ mode: "full", layers: [op], ops: [name(op)], k: null, tile: null, again: 0, peak_bytes: 0, made: 0 });
     const row = rows.at(-1);
-    row.peak_bytes = Math.max(row.peak_bytes, inUse(party, i, tensors));
+    row.peak_bytes = Math.max(row.peak_bytes, moving);
+    moving = 0;
     row.made += volume(step.slice(10, 16));
     const part = row.made / layers[op].output.dims.reduce((all, n) => all * n, 1);
     row.note = part > 0.9995 ? "" : `${(part * 100).toFixed(1)} % of its output`;
   });
+  if (rows.length) rows.at(-1).peak_bytes = Math.max(rows.at(-1).peak_bytes, moving);
   return rows;
 }
 
