@@ -77,9 +77,24 @@ void *arena_copy(struct arena *arena, const void *bytes, size_t size)
     return p;
 }
 
+/* n, or less by a character of UTF-8 whose end lies behind n. */
+static size_t whole_characters(const char *text, size_t n)
+{
+    size_t first = n;
+    while (first > 0 && n - first < 3 && ((unsigned char)text[first - 1] & 0xC0) == 0x80)
+        first--;
+    if (first == 0)
+        return n;
+    unsigned char lead = (unsigned char)text[first - 1];
+    size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    return n - (first - 1) < bytes ? first - 1 : n;
+}
+
 char *arena_string(struct arena *arena, const char *text, size_t max)
 {
     size_t n = strnlen(text, max);
+    if (n == max)
+        n = whole_characters(text, n);
     char *p = arena_alloc(arena, n + 1, 1);
     if (p)
         memcpy(p, text, n);

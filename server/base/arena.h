@@ -16,7 +16,7 @@ void arena_free(struct arena *arena); /* NULL is allowed */
 
 /* Zeroed, aligned to 16; NULL when the limit or the memory is used up, or when count * size overflows. */
 void *arena_alloc(struct arena *arena, size_t count, size_t size);
-/* Copies of bytes and of a string (at most max characters). */
+/* Copies of bytes and of a string (at most max bytes of it; no character of UTF-8 is cut in two). */
 void *arena_copy(struct arena *arena, const void *bytes, size_t size);
 char *arena_string(struct arena *arena, const char *text, size_t max);
 size_t arena_used(const struct arena *arena);

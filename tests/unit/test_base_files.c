@@ -212,6 +212,31 @@ static void arena_stops_at_its_limit_and_at_overflow(void **state)
     arena_free(arena);
 }
 
+static void a_string_is_cut_between_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t max;
+        const char *want;
+    } cases[] = {
+        {"a\xce\xbb", 3, "a\xce\xbb"},
+        {"a\xce\xbbz", 3, "a\xce\xbb"},
+        {"a\xce\xbb", 2, "a"},
+        {"a\xe2\x82\xac", 3, "a"},
+        {"\xf0\x9f\x98\x80", 4, "\xf0\x9f\x98\x80"},
+        {"\xf0\x9f\x98\x80", 3, ""},
+        {"b\xf0\x9f\x98\x80", 2, "b"},
+        {"abc", 2, "ab"},
+        {"abc", 0, ""},
+        {"\xbb\xbb\xbb\xbb\xbb", 4, "\xbb\xbb\xbb\xbb"}, /* no character's beginning: nothing to keep whole */
+    };
+    struct arena *arena = arena_new(100000);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(arena_string(arena, cases[i].text, cases[i].max), cases[i].want);
+    arena_free(arena);
+}
+
 static void embedded_files_are_sorted_and_match_their_etag(void **state)
 {
     (void)state;
@@ -345,6 +370,7 @@ int main(void)
         cmocka_unit_test(error_keeps_its_first_cause),
         cmocka_unit_test(error_json_says_what_is_known_and_no_more),
         cmocka_unit_test(arena_stops_at_its_limit_and_at_overflow),
+        cmocka_unit_test(a_string_is_cut_between_characters),
         cmocka_unit_test(embedded_files_are_sorted_and_match_their_etag),
         cmocka_unit_test(options_stand_in_any_order_and_keep_defaults),
         cmocka_unit_test(options_that_are_wrong_exit_with_2),
