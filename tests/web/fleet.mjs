@@ -80,6 +80,7 @@ await rule("a_killed_server_is_shown_at_once_and_its_return_too", async () => {
 });
 
 await rule("a_dead_board_is_replaced_from_the_overview_and_the_answer_is_the_same", async () => {
+  await until("the deployment is back with its boards", async () => (await get(server, "/api/v1/deployments")).items[0].state === "active");
   const before = await classify(server, 4);
   const [deployment] = (await get(server, "/api/v1/deployments")).items;
   await startBoards(server, ["spare"]);
