@@ -195,6 +195,7 @@ static void the_judge_finds_what_is_wrong(void **state)
             struct schedule *schedule = schedule_make(graph, &options, NULL);
             assert_non_null(schedule);
             struct schedule_step *step = &schedule->steps[schedule->peak_step], *first = &schedule->steps[0];
+            int32_t n_steps = schedule->n_steps;
             bool could = true;
             if (fault == 0)
                 step->peak_bytes -= step->peak_bytes / 4, schedule->peak_bytes = 0;
@@ -215,6 +216,7 @@ static void the_judge_finds_what_is_wrong(void **state)
                 could = false;
             tried += could;
             found += could && !judge_schedule(graph, &options, schedule, &cautious, reason, sizeof reason);
+            schedule->n_steps = n_steps; /* all are freed */
             schedule_free(schedule);
         }
         graph_free(graph);
