@@ -3,10 +3,9 @@
  * the arena that the plan states. Needs the facts folder (environment variable FACTS, default ../shared);
  * without it each test skips and says so. To stay short each way to schedule takes one golden input.
  */
-#include "server/base/file.h"
 #include "server/emit/emit.h"
-#include "server/import/tflite.h"
 #include "server/schedule/schedule.h"
+#include "tests/support/golden.h"
 #include "tests/support/painted_run.h"
 
 #include <setjmp.h>
@@ -17,42 +16,6 @@
 
 #include <cmocka.h>
 
-enum { GOLDENS = 4, BYTES_MAX = 64 * 1024 * 1024 };
-
-static const char *facts(void)
-{
-    const char *folder = getenv("FACTS");
-    return folder && *folder ? folder : "../shared";
-}
-
-static uint8_t *read_golden(const char *name, const char *end, int k, size_t *size)
-{
-    char path[512];
-    uint8_t *bytes;
-    snprintf(path, sizeof path, "%s/golden/%s.%s%d.bin", facts(), name, end, k);
-    assert_int_equal(file_read(path, BYTES_MAX, &bytes, size, NULL), 0);
-    return bytes;
-}
-
-static struct graph *load(const char *name)
-{
-    char path[512];
-    uint8_t *bytes;
-    size_t size;
-    struct error error;
-    snprintf(path, sizeof path, "%s/models/%s.tflite", facts(), name);
-    error_clear(&error);
-    if (file_read(path, BYTES_MAX, &bytes, &size, NULL) < 0) {
-        printf("SKIP schedule_of_%s: no %s\n", name, path);
-        skip();
-    }
-    struct graph *graph = import_tflite(bytes, size, name, &error);
-    free(bytes);
-    if (!graph)
-        fail_msg("%s: %s", name, error.message);
-    return graph;
-}
-
 static void check(const char *name, const struct graph *graph, const struct schedule_options *options, int k)
 {
     struct emit_fragment *fragments = NULL;
@@ -60,7 +23,7 @@ static void check(const char *name, const struct graph *graph, const struct sche
     struct error error;
     size_t in_size, out_size;
     uint32_t highest;
-    uint8_t *in = read_golden(name, "in", k, &in_size), *expected = read_golden(name, "out", k, &out_size);
+    uint8_t *in = golden_read(name, "in", k, &in_size), *expected = golden_read(name, "out", k, &out_size);
     uint8_t *out = calloc(1, out_size);
     board.flash_bytes = 1 << 30;
     board.layouts = k % 2 ? NN_LAYOUT_MASK_ALL : NN_LAYOUT_MASK_PLAIN;
@@ -108,7 +71,7 @@ enum { FIRST = 0 };
 static void scheduled_model_meets_the_goldens(void **state)
 {
     const char *name = *state;
-    struct graph *graph = load(name);
+    struct graph *graph = golden_load(name, "schedule");
     for (int i = FIRST; i < 5; i++)
         check(name, graph, &ways[i], i % GOLDENS);
     graph_free(graph);
@@ -118,7 +81,7 @@ static void scheduled_model_meets_the_goldens(void **state)
 static void scheduled_large_model_meets_the_goldens(void **state)
 {
     const char *name = *state;
-    struct graph *graph = load(name);
+    struct graph *graph = golden_load(name, "schedule");
     for (int i = getenv("LOWER_VERBOSE") ? 0 : 4; i < 5; i++)
         check(name, graph, &ways[i], i % GOLDENS);
     graph_free(graph);

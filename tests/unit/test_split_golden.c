@@ -3,9 +3,8 @@
  * the facts folder (environment variable FACTS, default ../shared); without it each test skips and says so.
  * To stay short each model takes one golden input a number of boards, turn and turn about.
  */
-#include "server/base/file.h"
 #include "server/emit/emit.h"
-#include "server/import/tflite.h"
+#include "tests/support/golden.h"
 #include "tests/support/split_run.h"
 
 #include <setjmp.h>
@@ -15,42 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { GOLDENS = 4, BYTES_MAX = 64 * 1024 * 1024 };
-
-static const char *facts(void)
-{
-    const char *folder = getenv("FACTS");
-    return folder && *folder ? folder : "../shared";
-}
-
-static uint8_t *read_golden(const char *name, const char *end, int k, size_t *size)
-{
-    char path[512];
-    uint8_t *bytes;
-    snprintf(path, sizeof path, "%s/golden/%s.%s%d.bin", facts(), name, end, k);
-    assert_int_equal(file_read(path, BYTES_MAX, &bytes, size, NULL), 0);
-    return bytes;
-}
-
-static struct graph *load(const char *name)
-{
-    char path[512];
-    uint8_t *bytes;
-    size_t size;
-    struct error error;
-    snprintf(path, sizeof path, "%s/models/%s.tflite", facts(), name);
-    error_clear(&error);
-    if (file_read(path, BYTES_MAX, &bytes, &size, NULL) < 0) {
-        printf("SKIP split_of_%s: no %s\n", name, path);
-        skip();
-    }
-    struct graph *graph = import_tflite(bytes, size, name, &error);
-    free(bytes);
-    if (!graph)
-        fail_msg("%s: %s", name, error.message);
-    return graph;
-}
 
 /* Boards without limits of memory and unequal in speed: exactness is asked here, not what fits. */
 static void make_boards(struct plan_board *boards, int32_t n)
@@ -71,7 +34,7 @@ static void check(const char *name, const struct graph *graph, int32_t n, int k)
     struct emit_fragment *fragments = NULL;
     struct error error;
     size_t in_size, out_size;
-    uint8_t *in = read_golden(name, "in", k, &in_size), *expected = read_golden(name, "out", k, &out_size);
+    uint8_t *in = golden_read(name, "in", k, &in_size), *expected = golden_read(name, "out", k, &out_size);
     uint8_t *out = calloc(1, out_size);
     make_boards(boards, n);
     error_clear(&error);
@@ -100,7 +63,7 @@ static void split_model_meets_the_goldens(void **state)
 {
     static const int32_t numbers[] = {1, 2, 3, 5, 8, 16};
     const char *name = *state;
-    struct graph *graph = load(name);
+    struct graph *graph = golden_load(name, "split");
     for (int i = 0; i < 6; i++)
         check(name, graph, numbers[i], i % GOLDENS);
     graph_free(graph);
@@ -110,7 +73,7 @@ static void split_model_meets_the_goldens(void **state)
 static void split_large_model_meets_the_goldens(void **state)
 {
     const char *name = *state;
-    struct graph *graph = load(name);
+    struct graph *graph = golden_load(name, "split");
     check(name, graph, 3, 3);
     check(name, graph, 8, 0);
     graph_free(graph);
