@@ -12,7 +12,6 @@
 
 #include "mbedtls/platform_util.h"
 #include "mbedtls/sha256.h"
-#include "mbedtls/x509_csr.h"
 
 #include <string.h>
 
@@ -98,21 +97,11 @@ int net_identity_open(struct net_identity *identity, const struct board_flash *f
 
 int net_identity_request(struct net_identity *identity, uint8_t *out, uint32_t room, uint32_t *size)
 {
-    mbedtls_x509write_csr writer;
-    char subject[64];
-    mbedtls_x509write_csr_init(&writer);
-    mbedtls_x509write_csr_set_md_alg(&writer, MBEDTLS_MD_SHA256);
-    mbedtls_x509write_csr_set_key(&writer, &identity->key);
-    text_format(subject, sizeof subject, "O=Shoal,CN=%s", identity->board);
-    int n = mbedtls_x509write_csr_set_subject_name(&writer, subject);
-    if (n == 0)
-        n = mbedtls_x509write_csr_der(&writer, out, room, net_tls_random, NULL);
-    mbedtls_x509write_csr_free(&writer);
-    if (n <= 0)
-        return STATUS_INTERNAL;
-    memmove(out, out + room - (uint32_t)n, (size_t)n);
+    struct tls_client_identity mine = {.key = &identity->key, .random = net_tls_random};
+    size_t n = 0;
+    int status = tls_client_request(&mine, identity->board, out, room, &n);
     *size = (uint32_t)n;
-    return STATUS_OK;
+    return status;
 }
 
 int net_identity_keep(struct net_identity *identity, const uint8_t *certificate, uint32_t n_certificate,

@@ -6,6 +6,9 @@
 
 #include "mbedtls/oid.h"
 #include "mbedtls/sha256.h"
+#include "mbedtls/x509_csr.h"
+
+#include <string.h>
 
 static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
 static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_NONE};
@@ -35,6 +38,28 @@ int tls_client_configure(mbedtls_ssl_config *config, const struct tls_client_ide
         rc = mbedtls_ssl_conf_own_cert(config, identity->certificate, identity->key);
     }
     return rc;
+}
+
+int tls_client_request(const struct tls_client_identity *identity, const char *board, uint8_t *out,
+                       size_t room, size_t *size)
+{
+    mbedtls_x509write_csr writer;
+    char subject[64] = "O=Shoal,CN=";
+    if (strlen(subject) + strlen(board) >= sizeof subject)
+        return STATUS_INTERNAL;
+    strcat(subject, board);
+    mbedtls_x509write_csr_init(&writer);
+    mbedtls_x509write_csr_set_md_alg(&writer, MBEDTLS_MD_SHA256);
+    mbedtls_x509write_csr_set_key(&writer, identity->key);
+    int n = mbedtls_x509write_csr_set_subject_name(&writer, subject);
+    if (n == 0)
+        n = mbedtls_x509write_csr_der(&writer, out, room, identity->random, identity->random_context);
+    mbedtls_x509write_csr_free(&writer);
+    if (n <= 0)
+        return STATUS_INTERNAL;
+    memmove(out, out + room - (size_t)n, (size_t)n); /* it was written to the end */
+    *size = (size_t)n;
+    return STATUS_OK;
 }
 
 void tls_client_key_hash(const mbedtls_x509_crt *certificate, uint8_t hash[TLS_CLIENT_HASH_BYTES])

@@ -34,6 +34,10 @@ int tls_client_trusts(const mbedtls_ssl_context *ssl, const uint8_t trust[TLS_CL
 int tls_client_adopt(const mbedtls_pk_context *key, const uint8_t *certificate, size_t n_certificate,
                      const uint8_t *authority, size_t n_authority, mbedtls_x509_crt *mine,
                      mbedtls_x509_crt *theirs);
+/* Writes a certificate request (DER) for a board's key to the front of `out`. STATUS_OK, or STATUS_INTERNAL
+ * also when `room` is too small. */
+int tls_client_request(const struct tls_client_identity *identity, const char *board, uint8_t *out,
+                       size_t room, size_t *size);
 /* SHA-256 of a certificate's public key. */
 void tls_client_key_hash(const mbedtls_x509_crt *certificate, uint8_t hash[TLS_CLIENT_HASH_BYTES]);
 

@@ -8,7 +8,6 @@
 #include "server/base/file.h"
 
 #include "mbedtls/platform_util.h"
-#include "mbedtls/x509_csr.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -204,23 +203,9 @@ void host_identity_close(struct host_identity *identity)
 
 int host_identity_request(struct host_identity *identity, uint8_t *out, size_t room, size_t *size)
 {
-    mbedtls_x509write_csr writer;
-    char subject[64];
-    mbedtls_x509write_csr_init(&writer);
-    mbedtls_x509write_csr_set_md_alg(&writer, MBEDTLS_MD_SHA256);
-    mbedtls_x509write_csr_set_key(&writer, &identity->key);
-    snprintf(subject, sizeof subject, "O=Shoal,CN=%s", identity->board);
-    int n = mbedtls_x509write_csr_set_subject_name(&writer, subject);
-    if (n == 0) {
-        n = mbedtls_x509write_csr_der(&writer, out, room, mbedtls_ctr_drbg_random, &identity->drbg);
-    }
-    mbedtls_x509write_csr_free(&writer);
-    if (n <= 0) {
-        return STATUS_INTERNAL;
-    }
-    memmove(out, out + room - (size_t)n, (size_t)n);
-    *size = (size_t)n;
-    return 0;
+    struct tls_client_identity mine = {
+        .key = &identity->key, .random = mbedtls_ctr_drbg_random, .random_context = &identity->drbg};
+    return tls_client_request(&mine, identity->board, out, room, size);
 }
 
 int host_identity_keep(struct host_identity *identity, const uint8_t *certificate, size_t size,
