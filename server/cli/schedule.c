@@ -27,7 +27,8 @@ static void print_step(json_t *step)
     (void)printf("%-8s %10lld ", json_string_value(json_object_get(step, "mode")),
                  number(step, "peak_bytes"));
     if (number(step, "k"))
-        (void)printf(" k=%lld", number(step, "k"));
+        (void)printf(" k=%lld%s", number(step, "k"),
+                     json_is_true(json_object_get(step, "rings")) ? " rings" : "");
     if (json_is_array(json_object_get(step, "tile")))
         (void)printf(" tile %lldx%lld",
                      (long long)json_integer_value(json_array_get(json_object_get(step, "tile"), 0)),

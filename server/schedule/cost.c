@@ -86,8 +86,9 @@ static double channels_s(const struct net *net, const struct move *move, const i
     double executions = 0, seconds = 0;
     for (int32_t i = 0; i < move->n_ops; i++) {
         const struct net_op *op = &net->ops[ops[i]];
+        int32_t rows = move->ringed ? net->tensors[op->out].shape.h : 1;
         seconds += op->seconds * (share ? share[i] : 1);
-        executions += (double)op->calls * (double)turns;
+        executions += (double)op->calls * (double)turns * rows;
         if (move->mode == SCHEDULE_CHANNELS && is_sum(net, ops, move->n_ops, i)) {
             executions += 2; /* ZERO and FINISH */
             seconds += (double)(turns + 2) * (double)net->tensors[op->out].bytes * (share ? share[i] : 1) *
@@ -99,7 +100,7 @@ static double channels_s(const struct net *net, const struct move *move, const i
 
 static int64_t weights_of(const struct net *net, const struct move *move)
 {
-    int64_t sum = 0;
+    int64_t sum = 0; /* of all operators */
     for (int32_t k = 0; k < move->n_ops; k++)
         sum += net->ops[move->ops[k]].read_bytes;
     return sum;
@@ -140,8 +141,10 @@ static double patches_s(const struct net *net, const struct move *move, int64_t 
 
 void cost_move(const struct net *net, const struct move *move, int64_t limit, struct cost *cost)
 {
+    bool again = move->ringed && weights_of(net, move) / move->iterations * cost_channels(move, limit) >
+                                     CACHE_BYTES; /* every row reads the channels' weights anew */
     for (int32_t k = 0; k < move->n_ops; k++)
-        cost->reads[k] = 1;
+        cost->reads[k] = again ? net->tensors[net->ops[move->ops[k]].out].shape.h : 1;
     if (move->mode == SCHEDULE_ROWS)
         cost->seconds = rows_s(net, move, cost);
     else if (move->mode == SCHEDULE_PATCHES)

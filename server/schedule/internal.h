@@ -95,6 +95,7 @@ struct move {
     int64_t fixed_bytes;  /* everything but `part_bytes` */
     int64_t part_bytes;   /* CHANNELS: for each channel an iteration */
     int32_t iterations;   /* CHANNELS: with one channel each */
+    bool ringed; /* CHANNELS: parts are rings of rows: the operators run row by row in each iteration */
     int64_t extra_macs;
     /* PATCHES: */
     int32_t tile_h, tile_w;
@@ -144,6 +145,11 @@ bool rows_plan(const struct net *net, const done_word *done, const struct schedu
                const int32_t *ops, int32_t n, int32_t again, struct move *move, struct row_plan *plan);
 bool rows_move(const struct net *net, const done_word *done, const struct schedule_options *options,
                const int32_t *ops, int32_t n, int32_t again, struct move *move);
+/* A loop over channels whose iterations go row by row: when each output gets its rows, and how many are held
+ * where a part of it is all there is. *bytes: what these take for all channels. plan: as of rows_plan, may be
+ * NULL. False: a rule forbids it. */
+bool rows_rings(const struct net *net, const done_word *done, const int32_t *ops, int32_t n, int64_t *bytes,
+                struct row_plan *plan);
 /* All segments of the first operators that remain. */
 void rows_each(const struct net *net, const done_word *done, const struct schedule_options *options,
                struct work *work, move_sink *sink, void *context);

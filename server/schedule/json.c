@@ -69,11 +69,12 @@ static json_t *step_json(const struct graph *graph, const struct schedule_step *
     json_t *inner = json_array();
     for (int32_t i = 0; i < step->n_inner; i++)
         json_array_append_new(inner, step_json(graph, &step->inner[i]));
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:f, s:o}", "mode", mode_names[step->mode],
-                     "ops", ops, "layers", layers, "k", step->k ? json_integer(step->k) : json_null(), "tile",
-                     tile, "again", (int)step->again, "extra_macs", (json_int_t)step->extra_macs,
-                     "peak_bytes", (json_int_t)step->peak_bytes, "predicted_ms", 1e3 * step->seconds, "inner",
-                     inner);
+    return json_pack("{s:s, s:o, s:o, s:o, s:b, s:o, s:i, s:I, s:I, s:f, s:o}", "mode",
+                     mode_names[step->mode], "ops", ops, "layers", layers, "k",
+                     step->k ? json_integer(step->k) : json_null(), "rings",
+                     step->mode == SCHEDULE_CHANNELS && step->rows != NULL, "tile", tile, "again",
+                     (int)step->again, "extra_macs", (json_int_t)step->extra_macs, "peak_bytes",
+                     (json_int_t)step->peak_bytes, "predicted_ms", 1e3 * step->seconds, "inner", inner);
 }
 
 static bool reads(const struct graph *graph, const struct schedule_step *step, int32_t tensor)

@@ -5,6 +5,9 @@
  * whose input is partial accumulates; a tensor that is needed after the loop is concatenated. Sets grow from
  * one operator by another reader of a tensor that is read a channel at a time, together with what that
  * reader still lacks; loops that share no such tensor gain nothing by running as one.
+ *
+ * Where rows are allowed too, an iteration may go row by row, so that a part is a ring of some rows of its
+ * channels (rows.c); whole tensors are not overwritten then.
  */
 #include "server/schedule/internal.h"
 
@@ -277,6 +280,31 @@ static void each_order(struct orders *orders, int32_t at)
     }
 }
 
+/* The same operators in the same order, row by row within an iteration, where that takes less. */
+static void offer_ringed(struct loops *loops, const struct body *body, const struct move *whole)
+{
+    const struct net *net = loops->net;
+    int64_t bytes, rows = 0;
+    struct move move = *whole;
+    if (loops->options->axes != SCHEDULE_AXES_ALL || loops->work->rows < 0 || whole->part_bytes == 0)
+        return;
+    move.fixed_bytes = body->base;
+    for (int32_t k = 0; k < body->n; k++) {
+        const struct net_tensor *out = &net->tensors[net->ops[body->ops[k]].out];
+        move.fixed_bytes += body->form[k] == FORM_PART && body->kept[k] ? out->bytes : 0;
+        rows += out->shape.h;
+    }
+    if (move.fixed_bytes >= move_peak(whole))
+        return;
+    loops->work->rows -= rows;
+    if (!rows_rings(net, loops->done, move.ops, move.n_ops, &bytes, NULL))
+        return;
+    move.part_bytes = bytes / body->iterations;
+    move.ringed = true;
+    if (move_peak(&move) < move_peak(whole))
+        loops->sink(loops->context, &move);
+}
+
 static void offer(struct loops *loops, struct body *body)
 {
     if (body->n < 2 || !set_forms(loops, body))
@@ -294,6 +322,7 @@ static void offer(struct loops *loops, struct body *body)
     for (int32_t i = 0; i < body->n; i++)
         move.ops[i] = body->ops[orders.best[i]];
     loops->sink(loops->context, &move);
+    offer_ringed(loops, body, &move);
 }
 
 /* ---- growing sets ---- */

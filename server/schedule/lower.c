@@ -150,7 +150,7 @@ static void one_step(struct lower *l, const struct schedule_step *step, const in
     if (step->mode == SCHEDULE_FULL)
         lower_step_full(l, ops[0]);
     else if (step->mode == SCHEDULE_CHANNELS)
-        lower_step_channels(l, ops, step->n_ops, step->k);
+        lower_step_channels(l, ops, step->n_ops, step->k, step->rows, step->n_rows);
     else if (step->mode == SCHEDULE_ROWS)
         lower_step_rows(l, ops, step->n_ops, step->rows, step->n_rows);
     else

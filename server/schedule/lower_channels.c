@@ -2,6 +2,9 @@
  * A loop over channels as code: sums start before it and finish in place after it, each operator makes its
  * channels of the iteration, parts live within one iteration, and what is needed afterwards is written where
  * it stays. Which tensors overwrite which follows the rules by which the search counted.
+ *
+ * An iteration that goes row by row is a loop of ticks inside: parts are rings, whose views begin at the
+ * iteration's channels, and nothing overwrites a whole tensor.
  */
 #include "server/schedule/lower_internal.h"
 
@@ -14,6 +17,9 @@ struct loop {
     int32_t over[NET_LOOP_OPS_MAX]; /* place in the loop of the partial input that it replaces; -1 */
     int32_t sums[NET_LOOP_OPS_MAX]; /* view; -1 */
     int32_t buffer[NET_LOOP_OPS_MAX];
+    const struct row_plan *plan; /* NULL: not row by row */
+    int32_t n_plan;
+    int32_t block[NET_LOOP_OPS_MAX]; /* row by row: the iteration's channels, of sums those of the input */
 };
 
 static const struct net_op *op_at(const struct loop *loop, int32_t k)
@@ -216,13 +222,99 @@ static void end_sums(struct loop *loop, int32_t k)
                  lower_const(l, 0, l->graph->tensors[op->out].shape.c));
 }
 
-void lower_step_channels(struct lower *l, const int32_t *ops, int32_t n, int32_t k)
+/* ---- row by row ---- */
+
+static const struct row_plan *plan_of(const struct loop *loop, int32_t k)
 {
-    struct loop loop = {.l = l, .n = n, .k = k};
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < loop->n_plan; i++)
+        if (loop->plan[i].tensor == op_at(loop, k)->out)
+            return &loop->plan[i];
+    return NULL;
+}
+
+static int32_t height_of(const struct loop *loop, int32_t k)
+{
+    return loop->l->graph->tensors[op_at(loop, k)->out].shape.h;
+}
+
+static void place_ring(struct loop *loop, int32_t k)
+{
+    struct lower *l = loop->l;
+    int32_t tensor = op_at(loop, k)->out;
+    int32_t most = channels_of(loop, tensor), all = l->graph->tensors[tensor].shape.c;
+    struct lower_box box = box_of(l, tensor, most < all ? most : all, loop->block[k]);
+    box.cap_h = plan_of(loop, k)->ring;
+    box.h0 = LOWER_NONE;
+    int32_t buffer = lower_buffer(l, tensor, bytes_of(box), true, false);
+    l->now[tensor] = lower_view(l, buffer, tensor, l->graph->tensors[tensor].shape, 1, box);
+}
+
+/* Its row lies where its only reader's row comes to lie. */
+static void place_in_reader(struct loop *loop, int32_t k)
+{
+    int32_t tensor = op_at(loop, k)->out;
+    for (int32_t j = k + 1; j < loop->n; j++)
+        for (int32_t i = 0; i < op_at(loop, j)->n_in; i++)
+            if (op_at(loop, j)->in[i] == tensor)
+                loop->l->now[tensor] = lower_same_place(loop->l, tensor, op_at(loop, j)->out);
+}
+
+static void run_row(struct loop *loop, int32_t k, int64_t first)
+{
+    struct lower *l = loop->l;
+    const struct net_op *op = op_at(loop, k);
+    const struct row_plan *plan = plan_of(loop, k);
+    struct lower_area area = lower_area_of(l, op->out);
+    int32_t all = l->graph->tensors[op->out].shape.c, most = channels_of(loop, op->out);
+    struct lower_task task = {.op = op->graph_op,
+                              .out = l->now[op->out],
+                              .h = lower_turn(l, plan->per, plan->phase - first, height_of(loop, k)),
+                              .w = area.w,
+                              .c = loop->sum[k] ? lower_const(l, 0, all) : loop->block[k],
+                              .k = loop->sum[k] ? loop->block[k] : LOWER_NONE,
+                              .sums = loop->sum[k] ? loop->sums[k] : LOWER_NONE,
+                              .cap_h = 1,
+                              .cap_w = area.cap_w,
+                              .cap_c = most < all ? most : all};
+    lower_task(l, &task);
+}
+
+/* One iteration as a loop of ticks. */
+static void run_ticks(struct loop *loop)
+{
+    struct lower *l = loop->l;
+    int64_t first = INT64_MAX, last = 0;
+    for (int32_t k = 0; k < loop->n; k++) {
+        const struct row_plan *plan = plan_of(loop, k);
+        int64_t end = plan->phase + plan->per * (height_of(loop, k) - 1);
+        first = plan->phase < first ? plan->phase : first;
+        last = end > last ? end : last;
+        loop->block[k] = range_of(loop, loop->sum[k] ? op_at(loop, k)->in[0] : op_at(loop, k)->out);
+        if (!plan->kept && plan->ring > 0 && !plan->passing)
+            place_ring(loop, k);
+    }
+    lower_loop(l, last - first + 1);
+    for (int32_t k = 0; k < loop->n; k++)
+        if (plan_of(loop, k)->passing)
+            place_ring(loop, k);
+    for (int32_t k = loop->n; k-- > 0;) /* readers come later */
+        if (!plan_of(loop, k)->kept && plan_of(loop, k)->ring == 0)
+            place_in_reader(loop, k);
+    for (int32_t k = 0; k < loop->n && !l->refused && !l->failed; k++)
+        run_row(loop, k, first);
+    lower_end(l);
+}
+
+void lower_step_channels(struct lower *l, const int32_t *ops, int32_t n, int32_t k,
+                         const struct row_plan *plan, int32_t n_plan)
+{
+    struct loop loop = {.l = l, .n = n, .k = k, .plan = plan, .n_plan = n_plan};
+    for (int32_t i = 0; i < n; i++) {
         loop.ops[i] = ops[i];
+        loop.host[i] = loop.over[i] = LOWER_NONE;
+    }
     set_forms(&loop);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n && !plan; i++)
         find_place(&loop, i);
     for (int32_t i = 0; i < n; i++)
         if (loop.kept[i])
@@ -231,7 +323,9 @@ void lower_step_channels(struct lower *l, const int32_t *ops, int32_t n, int32_t
         if (loop.sum[i])
             start_sums(&loop, i);
     lower_loop(l, (loop.iterations + k - 1) / k);
-    for (int32_t i = 0; i < n && !l->refused && !l->failed; i++)
+    if (plan && !l->refused && !l->failed)
+        run_ticks(&loop);
+    for (int32_t i = 0; i < n && !plan && !l->refused && !l->failed; i++)
         run_op(&loop, i);
     lower_end(l);
     for (int32_t i = 0; i < n && !l->refused && !l->failed; i++)

@@ -99,10 +99,17 @@ void lower_finish(struct lower *l, int32_t op, int32_t sums, int32_t out, int32_
 /* ---- steps: operators of the net ---- */
 
 void lower_step_full(struct lower *l, int32_t op);
-void lower_step_channels(struct lower *l, const int32_t *ops, int32_t n, int32_t k);
+/* `plan` with n_plan entries: an iteration goes row by row; NULL: it does not. */
+void lower_step_channels(struct lower *l, const int32_t *ops, int32_t n, int32_t k,
+                         const struct row_plan *plan, int32_t n_plan);
 void lower_step_rows(struct lower *l, const int32_t *ops, int32_t n, const struct row_plan *plan,
                      int32_t n_plan);
 void lower_step_patches(struct lower *l, const int32_t *ops, const struct schedule_step *step);
+
+/* Row r of a tensor of `height` rows at tick per * r + phase of the innermost loop. */
+int32_t lower_turn(struct lower *l, int64_t per, int64_t phase, int32_t height);
+/* A view for `tensor` in the memory that `over` has in the present step. */
+int32_t lower_same_place(struct lower *l, int32_t tensor, int32_t over);
 
 /* A whole tensor's buffer for an output of this step. `over`: the tensor that it overwrites, -1. */
 int32_t lower_new_home(struct lower *l, int32_t tensor, int32_t over);

@@ -125,7 +125,7 @@ static void inner_step(struct patch *p, const struct schedule_step *step, done_w
     if (step->mode == SCHEDULE_FULL)
         lower_step_full(l, ops[0]);
     else if (step->mode == SCHEDULE_CHANNELS)
-        lower_step_channels(l, ops, step->n_ops, step->k);
+        lower_step_channels(l, ops, step->n_ops, step->k, step->rows, step->n_rows);
     else
         l->refused = "rows within patches are not lowered";
 }

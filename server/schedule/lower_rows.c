@@ -61,15 +61,20 @@ static void set_ticks(struct rows *rows)
     rows->ticks = last - rows->first + 1;
 }
 
+int32_t lower_turn(struct lower *l, int64_t per, int64_t phase, int32_t height)
+{
+    int64_t b1 = per - phase;
+    if (per > UINT16_MAX || b1 < INT32_MIN) {
+        l->refused = "rows come too seldom";
+        return 0;
+    }
+    return lower_affine(l, 1, (int32_t)b1 - 1, (int32_t)b1, (int32_t)per, 0, height);
+}
+
 /* Row r at tick phase + per * r. */
 static int32_t turn(const struct rows *rows, int64_t per, int64_t phase, int32_t height)
 {
-    int64_t b1 = per - (phase - rows->first);
-    if (per > UINT16_MAX || b1 < INT32_MIN) {
-        rows->l->refused = "rows come too seldom";
-        return 0;
-    }
-    return lower_affine(rows->l, 1, (int32_t)b1 - 1, (int32_t)b1, (int32_t)per, 0, height);
+    return lower_turn(rows->l, per, phase - rows->first, height);
 }
 
 static int32_t turn_of(const struct rows *rows, int32_t tensor)
@@ -99,17 +104,28 @@ static int32_t reader_out(const struct rows *rows, int32_t tensor)
     return LOWER_NONE;
 }
 
+static int32_t origin_of(uint16_t range)
+{
+    return range == FRAGMENT_NONE ? LOWER_NONE : range;
+}
+
+int32_t lower_same_place(struct lower *l, int32_t tensor, int32_t over)
+{
+    int32_t at = lower_view_of(l, over);
+    if (l->failed || l->refused)
+        return LOWER_NONE;
+    struct lower_view it = l->out->views[at];
+    const struct fragment_view *view = &it.view;
+    return lower_view(l, it.buffer, tensor, l->graph->tensors[tensor].shape, 1,
+                      (struct lower_box){view->rows, view->w_cap, view->c_cap, origin_of(view->h0),
+                                         origin_of(view->w0), origin_of(view->c0)});
+}
+
 static void place_overwritten(struct rows *rows, int32_t tensor)
 {
-    struct lower *l = rows->l;
     int32_t out = reader_out(rows, tensor);
-    if (out < 0 || l->failed)
-        return;
-    struct lower_view view = l->out->views[lower_view_of(l, out)];
-    struct shape shape = l->graph->tensors[tensor].shape;
-    l->now[tensor] =
-        lower_view(l, view.buffer, tensor, shape, 1,
-                   (struct lower_box){view.view.rows, shape.w, shape.c, LOWER_NONE, LOWER_NONE, LOWER_NONE});
+    if (out >= 0)
+        rows->l->now[tensor] = lower_same_place(rows->l, tensor, out);
 }
 
 static bool lies_in_reader(const struct row_plan *p)

@@ -530,6 +530,28 @@ bool rows_plan(const struct net *net, const done_word *done, const struct schedu
     return true;
 }
 
+bool rows_rings(const struct net *net, const done_word *done, const int32_t *ops, int32_t n, int64_t *bytes,
+                struct row_plan *plan)
+{
+    struct segment s = {.net = net, .done = done, .ops = ops, .n = n};
+    int64_t rows = 1;
+    for (int32_t k = 0; k < n; k++) {
+        rows += net->tensors[net->ops[ops[k]].out].shape.h;
+        if (net->ops[ops[k]].row_sums)
+            return false;
+    }
+    if (!collect(&s, false) || !set_rates(&s))
+        return false;
+    set_phases(&s);
+    int64_t *memory = malloc((size_t)rows * sizeof *memory);
+    if (!memory)
+        return false;
+    *bytes = ring_bytes(&s, memory);
+    fill_plan(&s, plan);
+    free(memory);
+    return true;
+}
+
 bool rows_move(const struct net *net, const done_word *done, const struct schedule_options *options,
                const int32_t *ops, int32_t n, int32_t again, struct move *move)
 {

@@ -42,8 +42,11 @@ static bool fill_rows(const struct net *net, const struct schedule_options *opti
                       const struct move *move, struct schedule_step *step)
 {
     struct move same;
+    int64_t bytes;
     step->rows = calloc(ROW_PLAN_MAX, sizeof *step->rows);
-    if (!step->rows || !rows_plan(net, done, options, move->ops, move->n_ops, move->again, &same, step->rows))
+    if (!step->rows || !(move->ringed ? rows_rings(net, done, move->ops, move->n_ops, &bytes, step->rows)
+                                      : rows_plan(net, done, options, move->ops, move->n_ops, move->again,
+                                                  &same, step->rows)))
         return false;
     while (step->rows[step->n_rows].tensor >= 0)
         step->n_rows++;
@@ -97,7 +100,7 @@ static bool fill_step(const struct net *net, const struct schedule_options *opti
         names[o] = net->ops[o].graph_op;
     bool good = names && fill_ops(move, names, limit, step);
     free(names);
-    if (good && move->mode == SCHEDULE_ROWS)
+    if (good && (move->mode == SCHEDULE_ROWS || move->ringed))
         good = fill_rows(net, options, done, move, step);
     if (good && move->mode == SCHEDULE_PATCHES)
         good = fill_inner(net, move, limit, step);

@@ -621,6 +621,55 @@ static void check_rows(struct judge *j)
     free(r.made);
 }
 
+/* A loop over channels whose iterations go row by row; what is kept lies apart. */
+static void check_ringed(struct judge *j)
+{
+    const struct schedule_step *step = j->step;
+    struct rows r = {.j = j, .made = calloc((size_t)j->graph->n_tensors, sizeof *r.made)};
+    struct loop forms = {.j = j, .step = step};
+    int64_t fixed = live_bytes(j) + arriving(j), most = 0;
+    check_forms(&forms);
+    for (int32_t k = 0; k < step->n_ops && j->legal; k++) {
+        const struct op *op = op_at(j, k);
+        const struct row_plan *plan = plan_of(j, op->output);
+        bool kept = is_needed(j, j->after, op->output);
+        if (!plan || plan->per < 1 || plan->phase < 0 || plan->sums || plan->arrives || plan->kept != kept) {
+            fault(j, "%s has no right plan", op->name);
+            break;
+        }
+        if (!(row_of(op)->axes(j->graph, op) & OP_AXIS_H))
+            fault(j, "%s cannot run by rows", op->name);
+        int64_t row = size_of(j, op->output) / height(j, op->output) / step->iterations * step->k;
+        fixed += loop_sums(&forms, k) ? size_of(j, op->output) * j->options->accumulator / 8
+                 : kept               ? size_of(j, op->output)
+                 : plan->passing      ? 0
+                                      : row * plan->ring;
+    }
+    int64_t ticks = j->legal ? plan_ticks(j) : 0;
+    for (int64_t tick = 0; tick < ticks && j->legal; tick++)
+        for (int32_t k = 0; k < step->n_ops && j->legal; k++) {
+            int32_t row = row_due(j, k, tick), out = op_at(j, k)->output;
+            if (row < 0)
+                continue;
+            check_read(&r, k, row, tick);
+            if (r.made[out]++ != row)
+                fault(j, "%s makes row %d out of turn", op_at(j, k)->name, row);
+            int64_t now = fixed;
+            for (int32_t v = 0; v < step->n_rows; v++) {
+                const struct row_plan *plan = &step->rows[v];
+                if (plan->passing && plan->first_op <= k && k <= plan->last_op)
+                    now += size_of(j, plan->tensor) / height(j, plan->tensor) / step->iterations * step->k;
+            }
+            most = now > most ? now : most;
+        }
+    for (int32_t k = 0; k < step->n_ops && j->legal; k++)
+        if (r.made[op_at(j, k)->output] != height(j, op_at(j, k)->output))
+            fault(j, "%s did not make all its rows", op_at(j, k)->name);
+    if (j->legal)
+        check_peak(j, most);
+    free(r.made);
+}
+
 /* ---- patches ---- */
 
 /* MACs of a tile; its needs widen `first` (the first row needed) of tensors outside, and are held against the
@@ -784,6 +833,8 @@ static void check_step(struct judge *j)
     check_live(j);
     if (step->mode == SCHEDULE_FULL)
         check_full(j);
+    else if (step->mode == SCHEDULE_CHANNELS && step->rows)
+        check_ringed(j);
     else if (step->mode == SCHEDULE_CHANNELS)
         check_peak(j, live_bytes(j) + arriving(j) + loop_bytes(j, step, NULL, NULL));
     else if (step->mode == SCHEDULE_ROWS)

@@ -4,7 +4,7 @@
  */
 #include "server/emit/emit.h"
 #include "server/model/reference.h"
-#include "server/schedule/schedule.h"
+#include "server/schedule/internal.h"
 #include "shared/vm/vm.h"
 #include "tests/support/painted_run.h"
 #include "tests/support/prng.h"
@@ -28,7 +28,8 @@ enum { EVERY = 1 };
 static const char *const modes[] = {"full", "channels", "rows", "patches"};
 
 struct tally {
-    int32_t steps[4], again, plans, met; /* met: arena at most peak and scratch, to alignment */
+    int32_t steps[4], rings, inner[4], inner_rings, again, plans,
+        met; /* met: arena at most peak and scratch, to alignment */
     int64_t peak, arena, scratch;
 };
 
@@ -38,6 +39,12 @@ static void tally_up(struct tally *tally, const struct schedule *schedule, const
     for (int32_t s = 0; s < schedule->n_steps; s++) {
         tally->steps[schedule->steps[s].mode]++;
         tally->again += schedule->steps[s].again > 0;
+        tally->rings += schedule->steps[s].mode == SCHEDULE_CHANNELS && schedule->steps[s].rows;
+        for (int32_t i = 0; i < schedule->steps[s].n_inner; i++) {
+            const struct schedule_step *inner = &schedule->steps[s].inner[i];
+            tally->inner[inner->mode]++;
+            tally->inner_rings += inner->mode == SCHEDULE_CHANNELS && inner->rows;
+        }
     }
     tally->plans++;
     tally->peak += party->peak_bytes;
@@ -121,14 +128,43 @@ static void check_run(struct plan *plan, const struct schedule *schedule, const 
     free(mine);
 }
 
+/* Loops over channels go row by row wherever the rules allow it, whether that pays or not. */
+static void go_by_rows(const struct graph *graph, struct schedule *schedule)
+{
+    struct net *net = schedule_net(graph);
+    done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0};
+    assert_non_null(net);
+    for (int32_t s = 0; s < schedule->n_steps; s++) {
+        struct schedule_step *step = &schedule->steps[s];
+        int32_t ops[NET_LOOP_OPS_MAX];
+        int64_t bytes;
+        for (int32_t i = 0; i < step->n_ops; i++)
+            for (ops[i] = 0; net->ops[ops[i]].graph_op != step->ops[i];)
+                ops[i]++;
+        step->rows = calloc(ROW_PLAN_MAX, sizeof *step->rows);
+        if (step->mode == SCHEDULE_CHANNELS && rows_rings(net, done, ops, step->n_ops, &bytes, step->rows)) {
+            while (step->rows[step->n_rows].tensor >= 0)
+                step->n_rows++;
+        } else {
+            free(step->rows);
+            step->rows = NULL;
+        }
+        for (int32_t i = 0; i < step->n_ops; i++)
+            done_add(done, ops[i]);
+    }
+    schedule_net_free(net);
+}
+
 static void check(const struct graph *graph, const struct schedule_options *options, uint64_t seed,
-                  const char *what, struct tally *tally)
+                  const char *what, bool by_rows, struct tally *tally)
 {
     struct error error;
     error_clear(&error);
     struct schedule *schedule = schedule_make(graph, options, &error);
     if (!schedule)
         fail_msg("seed %llu, %s: schedule: %s", (unsigned long long)seed, what, error.message);
+    if (by_rows)
+        go_by_rows(graph, schedule);
     struct plan_board board = *plan_profile("teensy41-good");
     board.layouts = seed % 2 ? NN_LAYOUT_MASK_ALL : NN_LAYOUT_MASK_PLAIN;
     struct plan *plan = plan_scheduled(graph, "", &board, schedule, options, &error);
@@ -161,7 +197,8 @@ static struct schedule_options with(enum schedule_axes axes, double extra, bool 
         .axes = axes, .accumulator = 32, .extra_macs = extra, .streamed = streamed};
 }
 
-static void run_seeds(struct schedule_options base, uint64_t first, uint64_t last, const char *what)
+static struct tally run_some(struct schedule_options base, uint64_t first, uint64_t last, const char *what,
+                             bool by_rows)
 {
     struct tally tally = {.plans = 0};
     for (uint64_t seed = first; seed <= last; seed += EVERY) {
@@ -170,14 +207,22 @@ static void run_seeds(struct schedule_options base, uint64_t first, uint64_t las
         struct graph *graph = random_graph(seed, NULL);
         if (prng_one_in(&prng, 2))
             loosen(&options, graph, &prng);
-        check(graph, &options, seed, what, &tally);
+        check(graph, &options, seed, what, by_rows, &tally);
         graph_free(graph);
     }
-    print_message("%s: %d plans, steps full %d channels %d rows %d patches %d, again %d; arena at most peak "
-                  "and scratch in %d; sums %lld of %lld and %lld\n",
-                  what, tally.plans, tally.steps[0], tally.steps[1], tally.steps[2], tally.steps[3],
-                  tally.again, tally.met, (long long)tally.arena, (long long)tally.peak,
-                  (long long)tally.scratch);
+    print_message(
+        "%s: %d plans, steps full %d channels %d (%d with rings) rows %d patches %d (of channels %d, "
+        "%d with rings, of rows %d), again %d; arena at most peak and scratch in %d; sums %lld of %lld "
+        "and %lld\n",
+        what, tally.plans, tally.steps[0], tally.steps[1], tally.rings, tally.steps[2], tally.steps[3],
+        tally.inner[1], tally.inner_rings, tally.inner[2], tally.again, tally.met, (long long)tally.arena,
+        (long long)tally.peak, (long long)tally.scratch);
+    return tally;
+}
+
+static void run_seeds(struct schedule_options base, uint64_t first, uint64_t last, const char *what)
+{
+    (void)run_some(base, first, last, what, false);
 }
 
 static void lowered_whole_operators_equal_the_reference(void **state)
@@ -190,6 +235,14 @@ static void lowered_channel_loops_equal_the_reference(void **state)
 {
     (void)state;
     run_seeds(with(SCHEDULE_AXES_CHANNELS, 0, false), 1000, 1150, "channels");
+}
+
+static void lowered_channel_loops_that_go_by_rows_equal_the_reference(void **state)
+{
+    (void)state;
+    struct tally tally =
+        run_some(with(SCHEDULE_AXES_CHANNELS, 0, false), 1000, 1150, "channels, by rows", true);
+    assert_true(tally.rings > 100 / EVERY);
 }
 
 static void lowered_rows_equal_the_reference(void **state)
@@ -321,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lowered_whole_operators_equal_the_reference),
         cmocka_unit_test(lowered_channel_loops_equal_the_reference),
+        cmocka_unit_test(lowered_channel_loops_that_go_by_rows_equal_the_reference),
         cmocka_unit_test(lowered_rows_equal_the_reference),
         cmocka_unit_test(lowered_rows_that_run_twice_equal_the_reference),
         cmocka_unit_test(lowered_patches_equal_the_reference),

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 struct tally {
-    int32_t schedules, cautious, steps[4], again;
+    int32_t schedules, cautious, steps[4], rings, again;
 };
 
 static struct schedule *judged(const struct graph *graph, const struct schedule_options *options,
@@ -38,6 +38,7 @@ static struct schedule *judged(const struct graph *graph, const struct schedule_
     for (int32_t s = 0; s < schedule->n_steps; s++) {
         tally->steps[schedule->steps[s].mode]++;
         tally->again += schedule->steps[s].again > 0;
+        tally->rings += schedule->steps[s].mode == SCHEDULE_CHANNELS && schedule->steps[s].rows;
     }
     return schedule;
 }
@@ -95,10 +96,11 @@ static void judge_json(json_t *json, const char *name, struct tally *tally)
 
 static void print_tally(const char *what, const struct tally *tally)
 {
-    print_message(
-        "%s: %d schedules, steps full %d channels %d rows %d patches %d, again %d; %d counted with caution\n",
-        what, tally->schedules, tally->steps[0], tally->steps[1], tally->steps[2], tally->steps[3],
-        tally->again, tally->cautious);
+    print_message("%s: %d schedules, steps full %d channels %d (%d with rings) rows %d patches %d, again %d; "
+                  "%d counted "
+                  "with caution\n",
+                  what, tally->schedules, tally->steps[0], tally->steps[1], tally->rings, tally->steps[2],
+                  tally->steps[3], tally->again, tally->cautious);
 }
 
 static void families_of_networks_get_legal_schedules(void **state)
@@ -226,6 +228,54 @@ static void the_judge_finds_what_is_wrong(void **state)
     assert_true(tried > 20);
 }
 
+/* One fault in a loop over channels whose iterations go row by row; false: not possible here. */
+static bool spoil_rings(struct schedule_step *step, int32_t fault)
+{
+    for (int32_t v = 0; v < step->n_rows && fault < 3; v++) {
+        struct row_plan *plan = &step->rows[v];
+        if (plan->kept || plan->ring < 1 + (fault == 0) || (fault == 2 && !plan->passing))
+            continue;
+        if (fault == 0)
+            plan->ring--;
+        else if (fault == 1)
+            plan->phase++;
+        else if (fault == 2)
+            plan->last_op = plan->first_op;
+        return true;
+    }
+    step->peak_bytes -= fault == 3;
+    return fault == 3;
+}
+
+static void the_judge_finds_what_is_wrong_with_rings(void **state)
+{
+    struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32};
+    char reason[256];
+    int32_t cautious, tried[4] = {0};
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++)
+        for (int32_t fault = 0; fault < 4; fault++) {
+            struct graph *graph = random_graph(seed, NULL);
+            options.streamed = true;
+            struct schedule *schedule = schedule_make(graph, &options, NULL);
+            assert_non_null(schedule);
+            for (int32_t s = 0; s < schedule->n_steps; s++) {
+                struct schedule_step *step = &schedule->steps[s];
+                if (step->mode != SCHEDULE_CHANNELS || !step->rows || !spoil_rings(step, fault))
+                    continue;
+                tried[fault]++;
+                if (judge_schedule(graph, &options, schedule, &cautious, reason, sizeof reason))
+                    fail_msg("seed %d: fault %d in step %d was not found", (int)seed, fault, s);
+                break;
+            }
+            schedule_free(schedule);
+            graph_free(graph);
+        }
+    print_message("faults found: %d rings, %d phases, %d lives, %d peaks\n", tried[0], tried[1], tried[2],
+                  tried[3]);
+    assert_true(tried[0] > 0 && tried[1] > 0 && tried[3] > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +285,7 @@ int main(void)
         cmocka_unit_test(shared_graphs_get_legal_schedules),
         cmocka_unit_test(graphs_of_a_hundred_operators_are_scheduled_within_their_work),
         cmocka_unit_test(the_judge_finds_what_is_wrong),
+        cmocka_unit_test(the_judge_finds_what_is_wrong_with_rings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
