@@ -57,22 +57,27 @@ static bool follow(const struct graph *graph, const struct op *op, int32_t i, in
     return false;
 }
 
-/* What input `i` is read of for the area of the output; false: no affine function says it. */
-static bool step_back(const struct graph *graph, const struct op *op, int32_t i, int axis, struct area out,
-                      struct area *in)
+bool area_step(const struct graph *graph, const struct op *op, int32_t i, int axis, struct area_step *step)
 {
-    if (op_row(op->kind)->window) {
-        int32_t s = axis ? op->stride_w : op->stride_h, pad = axis ? op->pad_left : op->pad_top;
-        int32_t k = axis ? op->kernel_w : op->kernel_h, d = axis ? op->dilation_w : op->dilation_h;
-        *in = (struct area){out.a * s, out.b0 * s - pad, (out.b1 - 1) * s - pad + (k - 1) * d + 1};
-        return true;
-    }
-    int32_t factor, shift;
-    if (!follow(graph, op, i, axis, &factor, &shift) || out.a % factor)
-        return false;
-    *in = (struct area){out.a / factor, floor_div(out.b0, factor) + shift,
-                        floor_div(out.b1 - 1, factor) + 1 + shift};
+    *step = (struct area_step){.window = op_row(op->kind)->window, .factor = 1};
+    if (!step->window)
+        return follow(graph, op, i, axis, &step->factor, &step->shift);
+    step->stride = axis ? op->stride_w : op->stride_h;
+    step->before = axis ? op->pad_left : op->pad_top;
+    step->reach = axis ? (op->kernel_w - 1) * op->dilation_w + 1 : (op->kernel_h - 1) * op->dilation_h + 1;
     return true;
+}
+
+bool area_back(const struct area_step *step, struct area out, struct area *in)
+{
+    int32_t s = step->stride, f = step->factor;
+    if (step->window)
+        *in = (struct area){out.a * s, out.b0 * s - step->before,
+                            (out.b1 - 1) * s - step->before + step->reach};
+    else
+        *in = (struct area){out.a / f, floor_div(out.b0, f) + step->shift,
+                            floor_div(out.b1 - 1, f) + 1 + step->shift};
+    return step->window || out.a % f == 0;
 }
 
 static bool join(struct area *area, struct area more)
@@ -107,9 +112,10 @@ bool areas_find(const struct net *net, const int32_t *ops, int32_t n, int axis, 
             return false; /* nobody in the patch reads it */
         for (int32_t i = 0; i < op->n_inputs; i++) {
             int32_t from = place_of(net, ops, n, op->inputs[i]);
+            struct area_step step;
             struct area need;
-            if (from >= 0 &&
-                (!step_back(net->graph, op, i, axis, areas[k], &need) || !join(&areas[from], need)))
+            if (from >= 0 && (!area_step(net->graph, op, i, axis, &step) ||
+                              !area_back(&step, areas[k], &need) || !join(&areas[from], need)))
                 return false;
         }
     }

@@ -80,13 +80,15 @@ static bool is_sum(const struct net *net, const int32_t *ops, int32_t n, int32_t
 /* A loop over channels, or an operator whole, run `times`; share[k]: of operator k's output in all of them.
  */
 static double channels_s(const struct net *net, const struct move *move, const int32_t *ops, int64_t limit,
-                         int64_t times, const double *share)
+                         int64_t times, const double *share, const int32_t *heights)
 {
     int64_t k = cost_channels(move, limit), turns = k > 0 ? (move->iterations + k - 1) / k : 1;
     double executions = 0, seconds = 0;
     for (int32_t i = 0; i < move->n_ops; i++) {
         const struct net_op *op = &net->ops[ops[i]];
-        int32_t rows = move->ringed ? net->tensors[op->out].shape.h : 1;
+        int32_t rows = !move->ringed && move->mode != SCHEDULE_ROWS ? 1
+                       : heights                                    ? heights[i]
+                                                                    : net->tensors[op->out].shape.h;
         seconds += op->seconds * (share ? share[i] : 1);
         executions += (double)op->calls * (double)turns * rows;
         if (move->mode == SCHEDULE_CHANNELS && is_sum(net, ops, move->n_ops, i)) {
@@ -124,17 +126,20 @@ static double patches_s(const struct net *net, const struct move *move, int64_t 
 {
     bool cached = weights_of(net, move) <= CACHE_BYTES;
     double seconds = 0;
-    for (int32_t k = 0; k < move->n_ops; k++)
-        cost->reads[k] = cached ? 1 : move->tiles;
     for (int32_t m = 0; m < move->n_inner; m++) {
         const struct move *inner = &move->inner[m];
-        int32_t ops[NET_LOOP_OPS_MAX];
+        int32_t ops[NET_LOOP_OPS_MAX], heights[NET_LOOP_OPS_MAX];
         double share[NET_LOOP_OPS_MAX];
         for (int32_t i = 0; i < inner->n_ops; i++) {
-            ops[i] = move->ops[inner->ops[i]];
-            share[i] = move->share[inner->ops[i]];
+            int32_t k = inner->ops[i];
+            ops[i] = move->ops[k];
+            share[i] = move->share[k];
+            heights[i] = move->heights[k];
+            cost->reads[k] = cached ? 1 : move->tiles;
+            if (!cached && (inner->mode == SCHEDULE_ROWS || inner->ringed))
+                cost->reads[k] *= heights[i];
         }
-        seconds += channels_s(net, inner, ops, limit - move->held_bytes, move->tiles, share);
+        seconds += channels_s(net, inner, ops, limit - move->held_bytes, move->tiles, share, heights);
     }
     return seconds;
 }
@@ -150,7 +155,7 @@ void cost_move(const struct net *net, const struct move *move, int64_t limit, st
     else if (move->mode == SCHEDULE_PATCHES)
         cost->seconds = patches_s(net, move, limit, cost);
     else
-        cost->seconds = channels_s(net, move, move->ops, limit, 1, NULL);
+        cost->seconds = channels_s(net, move, move->ops, limit, 1, NULL, NULL);
     for (int32_t k = 0; k < move->n_ops; k++) {
         const struct net_op *op = &net->ops[move->ops[k]];
         if (op->table) { /* tables lie in flash */

@@ -28,7 +28,8 @@ struct net_op {
                                        */
     int32_t n_in, out;
     enum op_class class;
-    bool channels; /* channel-wise and may be cut over channels */
+    bool apart[GRAPH_OP_INPUTS_MAX]; /* in a patch: the input has another area than the output */
+    bool channels;                   /* channel-wise and may be cut over channels */
     bool inplace, view;
     bool rows;     /* may be cut over rows */
     bool row_sums; /* reads the input row by row into sums that are its whole output: a global pool */
@@ -57,8 +58,11 @@ struct net {
     struct arena *arena; /* also of what moves point at */
     const struct schedule_board *board;
     double element_s; /* seconds an element */
+    bool patch;       /* shapes are of the areas that a patch has, rows are counted from an area's first */
 };
 
+/* Sets corners[i] from need0[i] and need1[i] over `h` rows; false without memory. */
+bool net_corners(struct net *net, struct net_op *op, int32_t i, int32_t h);
 /* NULL without memory. */
 struct net *schedule_net(const struct graph *graph);
 void schedule_net_free(struct net *net);
@@ -102,7 +106,8 @@ struct move {
     int64_t tiles, held_bytes; /* held_bytes: what lies outside the patch */
     struct move *inner;        /* how a patch is made; ops are places in this move's ops */
     int32_t n_inner;
-    double *share; /* of each operator: what all patches make of its output, to what is there */
+    int32_t *heights; /* of each operator: the rows of its area */
+    double *share;    /* of each operator: what all patches make of its output, to what is there */
 };
 static inline int64_t move_peak(const struct move *move)
 {

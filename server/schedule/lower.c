@@ -35,8 +35,7 @@ int32_t lower_overwritten(const struct lower *l, const struct net_op *op)
 
 /* ---- one operator, whole (in a patch: of its tile) ---- */
 
-/* The view that the operator writes, over memory of its own or that of tensor `over`. */
-static int32_t output_of(struct lower *l, int32_t tensor, int32_t over)
+int32_t lower_output(struct lower *l, int32_t tensor, int32_t over)
 {
     if (l->now[tensor] >= 0) /* a patch's output */
         return l->now[tensor];
@@ -63,7 +62,7 @@ void lower_step_full(struct lower *l, int32_t op)
         return;
     struct shape shape = l->graph->tensors[it->out].shape;
     struct lower_area area = lower_area_of(l, it->out);
-    int32_t c = lower_const(l, 0, shape.c), out = output_of(l, it->out, lower_overwritten(l, it));
+    int32_t c = lower_const(l, 0, shape.c), out = lower_output(l, it->out, lower_overwritten(l, it));
     struct lower_task task = {it->graph_op, out,        area.h,     area.w,     c,
                               LOWER_NONE,   LOWER_NONE, area.cap_h, area.cap_w, shape.c};
     if (!area.tile && op_row(l->graph->ops[it->graph_op].kind)->kernel == OP_KERNEL_SUM) {

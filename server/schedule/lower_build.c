@@ -75,6 +75,20 @@ int32_t lower_affine(struct lower *l, int32_t a, int32_t b0, int32_t b1, int32_t
     return lower_range(l, range);
 }
 
+int32_t lower_inside(struct lower *l, int32_t parent, int32_t a, int32_t b0, int32_t b1, int32_t div)
+{
+    if (l->failed)
+        return 0;
+    struct fragment_range range = l->out->ranges[parent]; /* its limits are those of the parent */
+    range.a = a;
+    range.b0 = b0;
+    range.b1 = b1;
+    range.div = (uint16_t)div;
+    range.parent = (uint16_t)parent;
+    range.loop = (uint8_t)(l->depth - 1);
+    return lower_range(l, range);
+}
+
 bool lower_is_const(const struct lower *l, int32_t range)
 {
     return !l->failed && l->out->ranges[range].loop == FRAGMENT_NO_LOOP;
@@ -270,6 +284,6 @@ struct lower_area lower_area_of(struct lower *l, int32_t tensor)
     struct shape shape = l->graph->tensors[tensor].shape;
     if (l->tiles && l->area[tensor].tile)
         return l->area[tensor];
-    return (struct lower_area){lower_const(l, 0, shape.h), lower_const(l, 0, shape.w), shape.h, shape.w,
-                               false};
+    return (struct lower_area){
+        lower_const(l, 0, shape.h), lower_const(l, 0, shape.w), shape.h, shape.w, shape.h, false};
 }

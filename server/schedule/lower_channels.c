@@ -234,7 +234,7 @@ static const struct row_plan *plan_of(const struct loop *loop, int32_t k)
 
 static int32_t height_of(const struct loop *loop, int32_t k)
 {
-    return loop->l->graph->tensors[op_at(loop, k)->out].shape.h;
+    return lower_rows(loop->l, op_at(loop, k)->out);
 }
 
 static void place_ring(struct loop *loop, int32_t k)
@@ -268,7 +268,7 @@ static void run_row(struct loop *loop, int32_t k, int64_t first)
     int32_t all = l->graph->tensors[op->out].shape.c, most = channels_of(loop, op->out);
     struct lower_task task = {.op = op->graph_op,
                               .out = l->now[op->out],
-                              .h = lower_turn(l, plan->per, plan->phase - first, height_of(loop, k)),
+                              .h = lower_turn(l, plan->per, plan->phase - first, op->out),
                               .w = area.w,
                               .c = loop->sum[k] ? lower_const(l, 0, all) : loop->block[k],
                               .k = loop->sum[k] ? loop->block[k] : LOWER_NONE,

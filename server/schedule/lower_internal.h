@@ -26,7 +26,8 @@ enum lower_move { LOWER_STAY, LOWER_UP, LOWER_DOWN, LOWER_AHEAD, LOWER_MOVES };
 struct lower_area {
     int32_t h, w; /* ranges */
     int32_t cap_h, cap_w;
-    bool tile; /* false: the whole tensor */
+    int32_t rows; /* of a tile: what `h` holds before it is clamped */
+    bool tile;    /* false: the whole tensor */
 };
 
 struct lower {
@@ -53,6 +54,8 @@ int32_t lower_range(struct lower *l, struct fragment_range range);
 int32_t lower_const(struct lower *l, int32_t lo, int32_t hi);
 /* [a*n + b0, a*n + b1) / div of the innermost loop, within [lo, hi). */
 int32_t lower_affine(struct lower *l, int32_t a, int32_t b0, int32_t b1, int32_t div, int32_t lo, int32_t hi);
+/* The same from the start of range `parent` on, within that range. */
+int32_t lower_inside(struct lower *l, int32_t parent, int32_t a, int32_t b0, int32_t b1, int32_t div);
 /* The range shifted by `by`, within [lo, hi) too. */
 int32_t lower_narrow(struct lower *l, int32_t range, int32_t by, int32_t lo, int32_t hi);
 bool lower_is_const(const struct lower *l, int32_t range);
@@ -106,8 +109,12 @@ void lower_step_rows(struct lower *l, const int32_t *ops, int32_t n, const struc
                      int32_t n_plan);
 void lower_step_patches(struct lower *l, const int32_t *ops, const struct schedule_step *step);
 
-/* Row r of a tensor of `height` rows at tick per * r + phase of the innermost loop. */
-int32_t lower_turn(struct lower *l, int64_t per, int64_t phase, int32_t height);
+/* Row r of a tensor (of its area, in a patch) at tick per * r + phase of the innermost loop. */
+int32_t lower_turn(struct lower *l, int64_t per, int64_t phase, int32_t tensor);
+/* How many rows a loop of ticks makes of the tensor. */
+int32_t lower_rows(const struct lower *l, int32_t tensor);
+/* The view that a step writes a tensor through which it keeps, over memory of its own or that of `over`. */
+int32_t lower_output(struct lower *l, int32_t tensor, int32_t over);
 /* A view for `tensor` in the memory that `over` has in the present step. */
 int32_t lower_same_place(struct lower *l, int32_t tensor, int32_t over);
 

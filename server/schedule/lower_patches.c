@@ -1,7 +1,7 @@
 /*
  * A segment by patches as code: two LOOPs over the tiles of the last operator's output; what a tile needs of
- * each tensor before it is affine in the loops' counters. Within a tile the operators run whole or in loops
- * over channels, on tensors of the tile's size.
+ * each tensor before it is affine in the loops' counters. Within a tile the operators run whole, in loops
+ * over channels or row by row (ranges within the tile's), on tensors of the tile's size.
  *
  * Invariant: the area of a tensor holds what the areas of its readers need, at every tile.
  */
@@ -76,6 +76,8 @@ static void open_axis(struct patch *p, int axis)
         int32_t range = lower_affine(l, area.a, area.b0, area.b1, 1, 0, size);
         *(axis ? &l->area[tensor].w : &l->area[tensor].h) = range;
         *(axis ? &l->area[tensor].cap_w : &l->area[tensor].cap_h) = most(area, p->tiles[axis], size);
+        if (!axis)
+            l->area[tensor].rows = area.b1 - area.b0;
         l->area[tensor].tile = true;
     }
 }
@@ -127,7 +129,7 @@ static void inner_step(struct patch *p, const struct schedule_step *step, done_w
     else if (step->mode == SCHEDULE_CHANNELS)
         lower_step_channels(l, ops, step->n_ops, step->k, step->rows, step->n_rows);
     else
-        l->refused = "rows within patches are not lowered";
+        lower_step_rows(l, ops, step->n_ops, step->rows, step->n_rows);
 }
 
 static void inner_steps(struct patch *p, const struct schedule_step *step)

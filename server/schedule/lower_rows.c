@@ -30,7 +30,7 @@ static const struct row_plan *plan_of(const struct rows *rows, int32_t tensor)
 
 static int32_t height_of(const struct rows *rows, int32_t tensor)
 {
-    return rows->l->graph->tensors[tensor].shape.h;
+    return lower_rows(rows->l, tensor);
 }
 
 /* Rows of the input that a global pool reads, one a tick where the segment does not make them. */
@@ -61,26 +61,34 @@ static void set_ticks(struct rows *rows)
     rows->ticks = last - rows->first + 1;
 }
 
-int32_t lower_turn(struct lower *l, int64_t per, int64_t phase, int32_t height)
+int32_t lower_rows(const struct lower *l, int32_t tensor)
+{
+    return l->tiles && l->area[tensor].tile ? l->area[tensor].rows : l->graph->tensors[tensor].shape.h;
+}
+
+int32_t lower_turn(struct lower *l, int64_t per, int64_t phase, int32_t tensor)
 {
     int64_t b1 = per - phase;
     if (per > UINT16_MAX || b1 < INT32_MIN) {
         l->refused = "rows come too seldom";
         return 0;
     }
-    return lower_affine(l, 1, (int32_t)b1 - 1, (int32_t)b1, (int32_t)per, 0, height);
+    if (l->tiles && l->area[tensor].tile)
+        return lower_inside(l, l->area[tensor].h, 1, (int32_t)b1 - 1, (int32_t)b1, (int32_t)per);
+    return lower_affine(l, 1, (int32_t)b1 - 1, (int32_t)b1, (int32_t)per, 0,
+                        l->graph->tensors[tensor].shape.h);
 }
 
 /* Row r at tick phase + per * r. */
-static int32_t turn(const struct rows *rows, int64_t per, int64_t phase, int32_t height)
+static int32_t turn(const struct rows *rows, int64_t per, int64_t phase, int32_t tensor)
 {
-    return lower_turn(rows->l, per, phase - rows->first, height);
+    return lower_turn(rows->l, per, phase - rows->first, tensor);
 }
 
 static int32_t turn_of(const struct rows *rows, int32_t tensor)
 {
     const struct row_plan *p = plan_of(rows, tensor);
-    return turn(rows, p->per, p->phase, height_of(rows, tensor));
+    return turn(rows, p->per, p->phase, tensor);
 }
 
 /* ---- memory ---- */
@@ -89,8 +97,9 @@ static void place_ring(struct rows *rows, const struct row_plan *p)
 {
     struct lower *l = rows->l;
     struct shape shape = l->graph->tensors[p->tensor].shape;
-    struct lower_box box = {p->ring, shape.w, shape.c, LOWER_NONE, LOWER_NONE, LOWER_NONE};
-    int32_t buffer = lower_buffer(l, p->tensor, (int64_t)p->ring * shape.w * shape.c, true, false);
+    struct lower_area area = lower_area_of(l, p->tensor);
+    struct lower_box box = {p->ring, area.cap_w, shape.c, LOWER_NONE, area.w, LOWER_NONE};
+    int32_t buffer = lower_buffer(l, p->tensor, (int64_t)p->ring * area.cap_w * shape.c, true, false);
     l->now[p->tensor] = lower_view(l, buffer, p->tensor, shape, 1, box);
 }
 
@@ -139,7 +148,7 @@ static void place_before(struct rows *rows)
     struct lower *l = rows->l;
     for (const struct row_plan *p = rows->plan; p < rows->plan + rows->n_plan; p++) {
         if (p->kept && !p->sums)
-            l->now[p->tensor] = lower_whole(l, lower_new_home(l, p->tensor, LOWER_NONE), p->tensor, 1);
+            l->now[p->tensor] = lower_output(l, p->tensor, LOWER_NONE);
         else if (!p->sums && p->ring && !p->passing)
             place_ring(rows, p);
     }
@@ -199,9 +208,8 @@ static void add_rows(struct rows *rows, int32_t k)
     const struct net_op *op = op_at(rows, k);
     struct shape shape = l->graph->tensors[op->out].shape;
     int32_t from = l->graph->ops[op->graph_op].inputs[0], view = lower_view_of(l, from);
-    int32_t rows_read = plan_of(rows, from)
-                            ? turn_of(rows, from)
-                            : turn(rows, 1, plan_of(rows, op->out)->phase, height_of(rows, from));
+    int32_t rows_read =
+        plan_of(rows, from) ? turn_of(rows, from) : turn(rows, 1, plan_of(rows, op->out)->phase, from);
     int32_t h = lower_const(l, 0, shape.h), w = lower_const(l, 0, shape.w), c = lower_const(l, 0, shape.c);
     struct lower_code *code = lower_code(l, FRAGMENT_SUM, op->graph_op);
     code->in[0] = view;
@@ -221,15 +229,16 @@ static void run_op(struct rows *rows, int32_t k)
         add_rows(rows, k);
         return;
     }
+    struct lower_area area = lower_area_of(l, op->out);
     struct lower_task task = {.op = op->graph_op,
                               .out = l->now[op->out],
                               .h = turn_of(rows, op->out),
-                              .w = lower_const(l, 0, shape.w),
+                              .w = area.w,
                               .c = lower_const(l, 0, shape.c),
                               .k = LOWER_NONE,
                               .sums = LOWER_NONE,
                               .cap_h = 1,
-                              .cap_w = shape.w,
+                              .cap_w = area.cap_w,
                               .cap_c = shape.c};
     lower_task(l, &task);
 }
@@ -255,6 +264,8 @@ void lower_step_rows(struct lower *l, const int32_t *ops, int32_t n, const struc
     for (int32_t k = 0; k < n && !l->failed && !l->refused; k++)
         if (op_at(&rows, k)->row_sums)
             end_sums(&rows, k);
+    if (l->tiles)
+        return;
     for (const struct row_plan *p = rows.plan; p->tensor >= 0; p++)
         l->now[p->tensor] = LOWER_NONE;
     lower_overlap(l, from);

@@ -62,9 +62,10 @@ static bool is_corner(const struct net_op *op, int32_t i, int32_t r, int32_t h)
            need1[r + 1] - need1[r] != need1[r] - need1[r - 1];
 }
 
-static bool add_corners(struct net *net, struct net_op *op, int32_t i, int32_t h)
+bool net_corners(struct net *net, struct net_op *op, int32_t i, int32_t h)
 {
     int32_t n = 0;
+    op->n_corners[i] = 0;
     for (int32_t r = 0; r < h; r++)
         n += is_corner(op, i, r, h);
     op->corners[i] = arena_alloc(net->arena, (size_t)n + 1, sizeof *op->corners[i]);
@@ -92,7 +93,7 @@ static bool add_needs(struct net *net, struct net_op *op)
             op->need0[i][r] = need.h0;
             op->need1[i][r] = need.h1;
         }
-        if (!add_corners(net, op, i, out.h))
+        if (!net_corners(net, op, i, out.h))
             return false;
     }
     return true;

@@ -1,9 +1,9 @@
 /*
  * Segments patch by patch: the last operator's output is made in tiles, each from the boxes of everything
- * before it that it needs, so that what tiles share is computed again. Within a patch the operators run whole
- * or in loops over channels, on tensors of the largest box. Rows of an input that dies are freed once no
- * later band of tiles needs them, and the output grows into that space. Bands and columns are independent,
- * since needed boxes are.
+ * before it that it needs, so that what tiles share is computed again. Within a patch the operators run
+ * whole, in loops over channels or row by row, on tensors of the largest box. Rows of an input that dies are
+ * freed once no later band of tiles needs them, and the output grows into that space. Bands and columns are
+ * independent, since needed boxes are.
  */
 #include "server/schedule/areas.h"
 #include "server/schedule/search.h"
@@ -135,7 +135,77 @@ struct inner {
     struct net net;
     struct net_op ops[PATCH_OPS_MAX];
     int32_t readers[PATCH_OPS_MAX][PATCH_OPS_MAX], used[PATCH_OPS_MAX * (GRAPH_OP_INPUTS_MAX + 1)];
+    struct arena *arena; /* of the needs, NULL: none */
 };
+
+static void inner_free(struct inner *inner)
+{
+    free(inner->net.tensors);
+    arena_free(inner->arena);
+}
+
+static bool same_area(struct area a, struct area b)
+{
+    return a.a == b.a && a.b0 == b.b0 && a.b1 == b.b1;
+}
+
+/* Rows that each row of operator k's area needs of its input i, counted from that input's first. False:
+ * another rule, or no memory. */
+static bool set_needs(struct inner *inner, const struct area *areas, int32_t k, int32_t i)
+{
+    struct net_op *op = &inner->ops[k];
+    const struct graph *graph = inner->net.graph;
+    const struct op *it = &graph->ops[op->graph_op];
+    int32_t from = inner->net.tensors[op->in[i]].producer, h = areas[k].b1 - areas[k].b0;
+    struct area_step step;
+    struct area need;
+    op->need0[i] = arena_alloc(inner->arena, (size_t)h, sizeof *op->need0[i]);
+    op->need1[i] = arena_alloc(inner->arena, (size_t)h, sizeof *op->need1[i]);
+    if (!op->need0[i] || !op->need1[i])
+        return false;
+    for (int32_t j = 0; j < it->n_inputs; j++) {
+        if (it->inputs[j] != op->in[i])
+            continue;
+        if (!area_step(graph, it, j, 0, &step))
+            return false;
+        for (int32_t r = 0; r < h; r++) {
+            struct area row = {areas[k].a, areas[k].b0 + r, areas[k].b0 + r + 1};
+            if (!area_back(&step, row, &need))
+                return false;
+            int32_t lo = need.b0 - areas[from].b0, hi = need.b1 - areas[from].b0;
+            bool first = op->need1[i][r] == 0; /* rows are needed at least up to the first */
+            op->need0[i][r] = first || lo < op->need0[i][r] ? lo : op->need0[i][r];
+            op->need1[i][r] = hi > op->need1[i][r] ? hi : op->need1[i][r];
+        }
+    }
+    return net_corners(&inner->net, op, i, h);
+}
+
+/* Makes it a net that can also be cut over rows; `h`, `w`: areas. False: it can not. */
+static bool inner_rows(struct inner *inner, int32_t n, const struct area *h, const struct area *w,
+                       const int32_t *most_w)
+{
+    inner->net.patch = true;
+    inner->net.arena = inner->arena = arena_new((size_t)64 << 20);
+    for (int32_t k = 0; k < n; k++) {
+        struct net_op *op = &inner->ops[k];
+        const struct op *it = &inner->net.graph->ops[op->graph_op];
+        if (op_row(it->kind)->kernel == OP_KERNEL_COPY && it->n_inputs > 1 && it->axis == 0)
+            op->rows = false; /* a range in a range cannot be cut once more */
+        inner->net.tensors[op->out].shape.h = h[k].b1 - h[k].b0;
+        inner->net.tensors[op->out].shape.w = most_w[k];
+    }
+    for (int32_t k = 0; k < n && inner->arena; k++)
+        for (int32_t i = 0; i < inner->ops[k].n_in; i++) {
+            int32_t from = inner->net.tensors[inner->ops[k].in[i]].producer;
+            if (from < 0)
+                continue;
+            inner->ops[k].apart[i] = !same_area(h[k], h[from]) || !same_area(w[k], w[from]);
+            if (!set_needs(inner, h, k, i))
+                return false;
+        }
+    return inner->arena != NULL;
+}
 
 static void add_outside(struct inner *inner, int32_t tensor)
 {
@@ -165,6 +235,7 @@ static void add_inside(struct inner *inner, int32_t k, int32_t h, int32_t w, boo
 /* False without memory; tensors are freed with free(). */
 static bool inner_net(const struct patches *p, const int32_t *h, const int32_t *w, struct inner *inner)
 {
+    inner->arena = NULL;
     inner->net = *p->net;
     inner->net.tensors = malloc((size_t)p->net->n_tensors * sizeof *inner->net.tensors);
     if (!inner->net.tensors)
@@ -192,18 +263,58 @@ static bool inner_net(const struct patches *p, const int32_t *h, const int32_t *
     return true;
 }
 
+/* A grid and what is known of it. */
+struct grid {
+    struct axis h, w;
+    struct area rows[PATCH_OPS_MAX], columns[PATCH_OPS_MAX];
+};
+
+static bool set_grid(const struct patches *p, int32_t tile_h, int32_t tile_w, struct grid *grid)
+{
+    if (!areas_find(p->net, p->ops, p->n, 0, tile_h, grid->rows) ||
+        !areas_find(p->net, p->ops, p->n, 1, tile_w, grid->columns))
+        return false; /* no program can say it */
+    set_axis(p, true, tile_h, &grid->h);
+    set_axis(p, false, tile_w, &grid->w);
+    return true;
+}
+
 /* How a patch is made with the least memory. The output counts as if the patch had its own. */
-static bool search_inner(const struct patches *p, const int32_t *h, const int32_t *w,
+static bool search_inner(const struct patches *p, const struct grid *grid, bool rows,
                          struct search_result *result)
 {
     struct inner inner;
-    struct schedule_options options = {.axes = SCHEDULE_AXES_CHANNELS,
+    struct schedule_options options = {.axes = rows ? SCHEDULE_AXES_ALL : SCHEDULE_AXES_CHANNELS,
                                        .accumulator = p->options->accumulator};
     *result = (struct search_result){.moves = NULL};
-    if (!inner_net(p, h, w, &inner))
+    if (!inner_net(p, grid->h.most, grid->w.most, &inner))
         return false;
-    bool good = search_least(&inner.net, &options, result);
-    free(inner.net.tensors);
+    bool good = (!rows || inner_rows(&inner, p->n, grid->rows, grid->columns, grid->w.most)) &&
+                search_least(&inner.net, &options, result);
+    inner_free(&inner);
+    return good;
+}
+
+bool patches_rows(const struct net *net, const struct move *move, int32_t m, struct row_plan *plan)
+{
+    struct patches p = {.net = net, .n = move->n_ops};
+    const struct move *it = &move->inner[m];
+    struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32};
+    struct grid grid;
+    struct inner inner;
+    struct move same;
+    done_word done[1] = {0};
+    int64_t bytes;
+    memcpy(p.ops, move->ops, (size_t)p.n * sizeof *p.ops);
+    if (!set_grid(&p, move->tile_h, move->tile_w, &grid) || !inner_net(&p, grid.h.most, grid.w.most, &inner))
+        return false;
+    for (int32_t i = 0; i < m; i++)
+        for (int32_t k = 0; k < move->inner[i].n_ops; k++)
+            done_add(done, move->inner[i].ops[k]);
+    bool good = inner_rows(&inner, p.n, grid.rows, grid.columns, grid.w.most) &&
+                (it->ringed ? rows_rings(&inner.net, done, it->ops, it->n_ops, &bytes, plan)
+                            : rows_plan(&inner.net, done, &options, it->ops, it->n_ops, 0, &same, plan));
+    inner_free(&inner);
     return good;
 }
 
@@ -225,43 +336,44 @@ static bool keep_inner(const struct patches *p, const struct axis *h, const stru
     move->inner = arena_copy(p->net->arena, result->moves, (size_t)result->n_moves * sizeof *move->inner);
     move->n_inner = result->n_moves;
     move->share = arena_alloc(p->net->arena, (size_t)p->n, sizeof *move->share);
-    for (int32_t k = 0; move->share && k < p->n; k++) {
+    move->heights = arena_alloc(p->net->arena, (size_t)p->n, sizeof *move->heights);
+    for (int32_t k = 0; move->share && move->heights && k < p->n; k++) {
+        move->heights[k] = h->most[k];
         struct shape shape = p->net->tensors[p->net->ops[p->ops[k]].out].shape;
         move->share[k] = (double)(h->sum[k] * w->sum[k]) / (double)((int64_t)shape.h * shape.w);
     }
-    return move->inner && move->share;
+    return move->inner && move->share && move->heights;
 }
 
 static void offer(struct patches *p, int32_t tile_h, int32_t tile_w, int64_t held, move_sink *sink,
                   void *context)
 {
-    struct axis h, w;
-    struct area areas[PATCH_OPS_MAX];
-    if (!areas_find(p->net, p->ops, p->n, 0, tile_h, areas) ||
-        !areas_find(p->net, p->ops, p->n, 1, tile_w, areas))
-        return; /* no program can say it */
-    struct search_result result;
-    set_axis(p, true, tile_h, &h);
-    set_axis(p, false, tile_w, &w);
-    int64_t extra = extra_macs(p, &h, &w);
+    struct grid grid;
+    if (!set_grid(p, tile_h, tile_w, &grid))
+        return;
+    int64_t extra = extra_macs(p, &grid.h, &grid.w), least = p->bound + 1;
     if (extra > p->budget)
         return;
     struct shape out = p->net->tensors[p->net->ops[p->ops[p->n - 1]].out].shape;
-    if (search_inner(p, h.most, w.most, &result) && held + result.peak_bytes <= p->bound) {
-        struct move move = {.mode = SCHEDULE_PATCHES,
-                            .n_ops = p->n,
-                            .fixed_bytes = held + result.peak_bytes,
-                            .held_bytes = held,
-                            .iterations = 1,
-                            .tile_h = tile_h,
-                            .tile_w = tile_w,
-                            .extra_macs = extra};
-        move.tiles = (int64_t)((out.h + tile_h - 1) / tile_h) * ((out.w + tile_w - 1) / tile_w);
-        memcpy(move.ops, p->ops, (size_t)p->n * sizeof *p->ops);
-        if (keep_inner(p, &h, &w, &result, &move))
-            sink(context, &move);
+    for (int32_t rows = 0; rows < 2; rows++) { /* rows inside only where that takes less */
+        struct search_result result;
+        if (search_inner(p, &grid, rows == 1, &result) && held + result.peak_bytes < least) {
+            struct move move = {.mode = SCHEDULE_PATCHES,
+                                .n_ops = p->n,
+                                .fixed_bytes = held + result.peak_bytes,
+                                .held_bytes = held,
+                                .iterations = 1,
+                                .tile_h = tile_h,
+                                .tile_w = tile_w,
+                                .extra_macs = extra};
+            least = move.fixed_bytes;
+            move.tiles = (int64_t)((out.h + tile_h - 1) / tile_h) * ((out.w + tile_w - 1) / tile_w);
+            memcpy(move.ops, p->ops, (size_t)p->n * sizeof *p->ops);
+            if (keep_inner(p, &grid.h, &grid.w, &result, &move))
+                sink(context, &move);
+        }
+        free(result.moves);
     }
-    free(result.moves);
 }
 
 /* Only the last output is needed afterwards. */

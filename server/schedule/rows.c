@@ -57,14 +57,14 @@ static int64_t greatest(int64_t a, int64_t b)
 static bool stride_of(const struct net *net, const struct net_op *op, int32_t i, int64_t *num, int64_t *den)
 {
     const struct op *it = &net->graph->ops[op->graph_op];
-    const struct net_tensor *in = &net->tensors[op->in[i]], *out = &net->tensors[op->out];
+    int32_t in = net->graph->tensors[op->in[i]].shape.h, out = net->graph->tensors[op->out].shape.h;
     *num = *den = 1;
-    if (op_row(it->kind)->window) {
+    if (op_row(it->kind)->window)
         *num = it->stride_h;
-    } else if (in->shape.h != out->shape.h && op->need1[i][out->shape.h - 1] - op->need0[i][0] > 1 &&
-               in->shape.h < out->shape.h && out->shape.h % in->shape.h == 0) {
-        *den = out->shape.h / in->shape.h;
-    }
+    else if (in < out && out % in == 0 &&
+             op->need1[i][net->tensors[op->out].shape.h - 1] - op->need0[i][0] > 1)
+        *den = out / in;
+
     return true;
 }
 
@@ -206,7 +206,7 @@ static void last_reads(struct segment *s, int32_t tensor, int64_t *last)
 
 static int64_t row_bytes(const struct net_tensor *tensor)
 {
-    return tensor->bytes / tensor->shape.h;
+    return (int64_t)tensor->shape.w * tensor->shape.c;
 }
 
 static int32_t ring_rows(struct segment *s, const struct value *value, int64_t *last)
@@ -245,7 +245,7 @@ static int32_t readers_in(const struct segment *s, int32_t tensor)
 static bool may_overwrite(const struct segment *s, int32_t k, int32_t i)
 {
     const struct net_op *op = &s->net->ops[s->ops[k]];
-    return op->inplace && !s->overwrites[k] &&
+    return op->inplace && !s->overwrites[k] && !op->apart[i] &&
            shape_equal(s->net->tensors[op->in[i]].shape, s->net->tensors[op->out].shape);
 }
 
@@ -518,7 +518,7 @@ bool rows_plan(const struct net *net, const done_word *done, const struct schedu
     if (!memory)
         return false;
     struct dying dying[VALUES_MAX];
-    int32_t n_dying = find_dying(&s, options->streamed, dying, memory, &base);
+    int32_t n_dying = net->patch ? 0 : find_dying(&s, options->streamed, dying, memory, &base);
     base += ring_bytes(&s, memory + rows_of_dying(dying, n_dying));
     *move = (struct move){.mode = SCHEDULE_ROWS, .n_ops = n, .again = again, .iterations = 1};
     move->fixed_bytes = base + overlap_peak(&s, dying, n_dying);

@@ -86,6 +86,13 @@ static bool fill_inner(const struct net *net, const struct move *move, int64_t l
         struct schedule_step *inner = &step->inner[step->n_inner++];
         if (!fill_ops(&move->inner[i], step->ops, limit - move->held_bytes, inner))
             return false;
+        if (move->inner[i].mode == SCHEDULE_ROWS || move->inner[i].ringed) {
+            inner->rows = calloc(ROW_PLAN_MAX, sizeof *inner->rows);
+            if (!inner->rows || !patches_rows(net, move, i, inner->rows))
+                return false;
+            while (inner->rows[inner->n_rows].tensor >= 0)
+                inner->n_rows++;
+        }
         most = inner->peak_bytes > most ? inner->peak_bytes : most;
     }
     step->peak_bytes = move->held_bytes + most;

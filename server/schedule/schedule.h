@@ -70,7 +70,8 @@ struct schedule_step {
     int32_t n_live;
     int64_t inner_bytes;   /* what the step holds besides: rings, accumulators beyond their tensor, parts */
     struct row_plan *rows; /* ROWS: of every tensor that comes into being. CHANNELS: the same where an
-                              iteration goes row by row, of the outputs; else NULL */
+                              iteration goes row by row, of the outputs; else NULL. In a patch row 0 is
+                              the first of what the patch needs, which may lie above the tensor */
     int32_t n_rows;
     /* PATCHES: how a patch is made: FULL, CHANNELS or ROWS over tensors of patch_h x patch_w; else NULL.
      * Their ops are of the graph, their live is empty, and peak_bytes is what a patch takes beside what lies

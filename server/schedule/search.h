@@ -55,7 +55,9 @@ int64_t paths_least(const struct paths *paths, bool *out_of_memory);
  */
 bool paths_fastest(const struct paths *paths, int64_t least, int64_t limit, struct search_result *result);
 
-/* patches.c: the most rows and columns of each op's output that a patch of the move needs. */
+/* patches.c. The most rows and columns of each op's output that a patch of the move needs. */
+/* The rows of inner move `m`, which goes row by row. */
+bool patches_rows(const struct net *net, const struct move *move, int32_t m, struct row_plan *plan);
 void patches_sizes(const struct net *net, const struct move *move, int32_t *h, int32_t *w);
 
 #endif

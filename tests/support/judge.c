@@ -727,6 +727,160 @@ static int64_t inside_live(const struct judge *j, const int64_t *size, const boo
     return sum;
 }
 
+/* Rows that a band of tiles needs of each tensor that the patch makes, not clamped: as windows and lines say
+ * it, so that tiles at the border have as many as others. */
+struct band {
+    int32_t lo, hi;
+};
+
+static int32_t floor_of(int32_t x, int32_t by)
+{
+    return x >= 0 ? x / by : -((by - 1 - x) / by);
+}
+
+static struct band band_back(const struct judge *j, const struct op *op, int32_t i, struct band out)
+{
+    struct shape from = j->graph->tensors[op->inputs[i]].shape, to = j->graph->tensors[op->output].shape;
+    if (row_of(op)->window)
+        return (struct band){out.lo * op->stride_h - op->pad_top, (out.hi - 1) * op->stride_h - op->pad_top +
+                                                                      (op->kernel_h - 1) * op->dilation_h +
+                                                                      1};
+    int32_t f = to.h > from.h && to.h % from.h == 0 ? to.h / from.h : 1, shift = 0;
+    for (int32_t y = to.h - 1; y >= 0; y--) { /* which line any row needs */
+        struct box need = row_of(op)->need(j->graph, op, i, (struct box){y, y + 1, 0, to.w, 0, to.c});
+        shift = box_empty(need) ? shift : need.h0 - y / f;
+    }
+    return (struct band){floor_of(out.lo, f) + shift, floor_of(out.hi - 1, f) + 1 + shift};
+}
+
+static void find_bands(const struct judge *j, int32_t h0, struct band *bands)
+{
+    const struct schedule_step *step = j->step;
+    memset(bands, 0, 64 * sizeof *bands);
+    bands[step->n_ops - 1] = (struct band){h0, h0 + step->tile_h};
+    for (int32_t k = step->n_ops - 1; k >= 0; k--)
+        for (int32_t i = 0; i < op_at(j, k)->n_inputs; i++) {
+            int32_t from = maker_in_step(j, op_at(j, k)->inputs[i]);
+            if (from < 0)
+                continue;
+            struct band need = band_back(j, op_at(j, k), i, bands[k]);
+            bool first = bands[from].lo == bands[from].hi;
+            bands[from].lo = first || need.lo < bands[from].lo ? need.lo : bands[from].lo;
+            bands[from].hi = first || need.hi > bands[from].hi ? need.hi : bands[from].hi;
+        }
+}
+
+/* Places in the step of an inner step's operators; rows[i] is the plan of its operator i. */
+struct inner_rows {
+    const struct schedule_step *inner;
+    const struct row_plan *rows[64];
+    int32_t place[64];
+    int32_t made[64], from[64]; /* of each of its operators: the next row, and the first one made */
+};
+
+static int32_t inner_maker(const struct judge *j, const struct inner_rows *r, int32_t tensor)
+{
+    for (int32_t i = 0; i < r->inner->n_ops; i++)
+        if (op_at(j, r->place[i])->output == tensor)
+            return i;
+    return -1;
+}
+
+static void check_inner_read(struct judge *j, const struct inner_rows *r, int32_t i, int32_t y, int64_t tick)
+{
+    const struct op *op = op_at(j, r->place[i]);
+    struct shape out = j->graph->tensors[op->output].shape;
+    for (int32_t m = 0; m < op->n_inputs; m++) {
+        int32_t from = inner_maker(j, r, op->inputs[m]);
+        struct box need = row_of(op)->need(j->graph, op, m, (struct box){y, y + 1, 0, out.w, 0, out.c});
+        if (from < 0 || box_empty(need))
+            continue;
+        const struct row_plan *plan = r->rows[from];
+        int32_t held = plan->kept ? INT32_MAX : plan->ring > 0 ? plan->ring : 1;
+        if (need.h1 > r->made[from] || need.h0 < r->from[from])
+            fault(j, "in a patch %s row %d reads rows %d to %d, made are %d to %d", op->name, y, need.h0,
+                  need.h1, r->from[from], r->made[from]);
+        if (held < r->made[from] - need.h0)
+            fault(j, "in a patch %s row %d reads row %d, held are the last %d of %d", op->name, y, need.h0,
+                  held, r->made[from]);
+        if (plan->passing && i > plan->last_op)
+            fault(j, "in a patch %s reads a row that has passed at tick %d", op->name, (int)tick);
+    }
+}
+
+static void walk_band(struct judge *j, struct inner_rows *r, const struct band *bands)
+{
+    int64_t ticks = 0;
+    for (int32_t i = 0; i < r->inner->n_ops; i++) {
+        struct band band = bands[r->place[i]];
+        int64_t end = r->rows[i]->phase + r->rows[i]->per * (band.hi - band.lo);
+        ticks = end > ticks ? end : ticks;
+        r->made[i] = -1;
+    }
+    for (int64_t tick = 0; tick < ticks; tick++)
+        for (int32_t i = 0; i < r->inner->n_ops && j->legal; i++) {
+            struct band band = bands[r->place[i]];
+            int64_t at = tick - r->rows[i]->phase, y = band.lo + at / r->rows[i]->per;
+            if (at < 0 || at % r->rows[i]->per || y < 0 || y >= band.hi ||
+                y >= height(j, op_at(j, r->place[i])->output))
+                continue;
+            check_inner_read(j, r, i, (int32_t)y, tick);
+            r->from[i] = r->made[i] < 0 ? (int32_t)y : r->from[i];
+            r->made[i] = (int32_t)y + 1;
+        }
+    for (int32_t i = 0; i < r->inner->n_ops && j->legal; i++) {
+        struct band band = bands[r->place[i]];
+        int32_t h = height(j, op_at(j, r->place[i])->output), end = band.hi < h ? band.hi : h;
+        if (end > 0 && band.lo < h && r->made[i] != end)
+            fault(j, "in a patch %s made rows up to %d of %d", op_at(j, r->place[i])->name, r->made[i], end);
+    }
+}
+
+/* Bytes of an inner step that goes row by row beside what is live in the patch. */
+static int64_t inner_rows_bytes(struct judge *j, const struct schedule_step *inner, const int64_t *size,
+                                const bool *kept)
+{
+    struct inner_rows r = {.inner = inner};
+    struct loop forms = {.j = j, .step = inner};
+    struct band bands[64];
+    bool channels = inner->mode == SCHEDULE_CHANNELS;
+    int64_t fixed = 0, most = 0, row[64];
+    if (channels)
+        check_forms(&forms);
+    for (int32_t i = 0; i < inner->n_ops && j->legal; i++) {
+        int32_t t = j->graph->ops[inner->ops[i]].output;
+        r.place[i] = maker_in_step(j, t);
+        for (int32_t v = 0; v < inner->n_rows; v++)
+            r.rows[i] = inner->rows[v].tensor == t ? &inner->rows[v] : r.rows[i];
+        if (!r.rows[i] || r.rows[i]->per < 1 || r.rows[i]->phase < 0 || r.rows[i]->sums ||
+            r.rows[i]->arrives || r.rows[i]->kept != kept[t]) {
+            fault(j, "operator %d in a patch has no right plan", inner->ops[i]);
+            return 0;
+        }
+        if (!(row_of(&j->graph->ops[inner->ops[i]])->axes(j->graph, &j->graph->ops[inner->ops[i]]) &
+              OP_AXIS_H))
+            fault(j, "operator %d cannot run by rows", inner->ops[i]);
+        row[i] = (int64_t)j->step->patch_w[r.place[i]] * j->graph->tensors[t].shape.c;
+        row[i] = channels ? row[i] / inner->iterations * inner->k : row[i];
+        fixed += channels && loop_sums(&forms, i) ? size[t] * j->options->accumulator / 8
+                 : kept[t]                        ? size[t]
+                 : r.rows[i]->passing             ? 0
+                                                  : row[i] * r.rows[i]->ring;
+    }
+    for (int32_t k = 0; k < inner->n_ops && j->legal; k++) {
+        int64_t now = fixed;
+        for (int32_t i = 0; i < inner->n_ops; i++)
+            now += r.rows[i]->passing && r.rows[i]->first_op <= k && k <= r.rows[i]->last_op ? row[i] : 0;
+        most = now > most ? now : most;
+    }
+    int32_t end = height(j, op_at(j, j->step->n_ops - 1)->output);
+    for (int32_t h0 = 0; h0 < end && j->legal; h0 += j->step->tile_h) {
+        find_bands(j, h0, bands);
+        walk_band(j, &r, bands);
+    }
+    return most;
+}
+
 /* The most that a patch holds: its steps, each operator once. */
 static int64_t patch_inside(struct judge *j, const int64_t *size)
 {
@@ -753,7 +907,11 @@ static int64_t patch_inside(struct judge *j, const int64_t *size)
             for (int32_t m = 0; m < step->n_ops; m++)
                 kept[t] |= !now[m] && reads(op_at(j, m), t);
         }
-        int64_t bytes = inner->mode == SCHEDULE_CHANNELS ? loop_bytes(j, inner, size, kept) : 0;
+        int64_t bytes = inner->rows                        ? inner_rows_bytes(j, inner, size, kept)
+                        : inner->mode == SCHEDULE_CHANNELS ? loop_bytes(j, inner, size, kept)
+                                                           : 0;
+        if (inner->mode == SCHEDULE_PATCHES || (inner->mode == SCHEDULE_ROWS && !inner->rows))
+            fault(j, "a patch has no steps of mode %d", (int)inner->mode);
         if (inner->mode == SCHEDULE_FULL) {
             const struct op *op = &j->graph->ops[inner->ops[0]];
             bytes = size[op->output];

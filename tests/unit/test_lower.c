@@ -260,7 +260,8 @@ static void lowered_rows_that_run_twice_equal_the_reference(void **state)
 static void lowered_patches_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(with(SCHEDULE_AXES_ALL, 200, false), 5000, 5150, "all, extra MACs");
+    struct tally tally = run_some(with(SCHEDULE_AXES_ALL, 200, false), 5000, 5400, "all, extra MACs", false);
+    assert_true(tally.inner[SCHEDULE_ROWS] > 8 / EVERY && tally.inner_rings > 4 / EVERY);
 }
 
 static void lowered_streamed_inputs_equal_the_reference(void **state)

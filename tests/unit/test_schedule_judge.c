@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 struct tally {
-    int32_t schedules, cautious, steps[4], rings, again;
+    int32_t schedules, cautious, steps[4], rings, inner[4], inner_rings, again;
 };
 
 static struct schedule *judged(const struct graph *graph, const struct schedule_options *options,
@@ -38,6 +38,11 @@ static struct schedule *judged(const struct graph *graph, const struct schedule_
     for (int32_t s = 0; s < schedule->n_steps; s++) {
         tally->steps[schedule->steps[s].mode]++;
         tally->again += schedule->steps[s].again > 0;
+        for (int32_t i = 0; i < schedule->steps[s].n_inner; i++) {
+            const struct schedule_step *inner = &schedule->steps[s].inner[i];
+            tally->inner[inner->mode]++;
+            tally->inner_rings += inner->mode == SCHEDULE_CHANNELS && inner->rows;
+        }
         tally->rings += schedule->steps[s].mode == SCHEDULE_CHANNELS && schedule->steps[s].rows;
     }
     return schedule;
@@ -96,11 +101,11 @@ static void judge_json(json_t *json, const char *name, struct tally *tally)
 
 static void print_tally(const char *what, const struct tally *tally)
 {
-    print_message("%s: %d schedules, steps full %d channels %d (%d with rings) rows %d patches %d, again %d; "
-                  "%d counted "
-                  "with caution\n",
-                  what, tally->schedules, tally->steps[0], tally->steps[1], tally->rings, tally->steps[2],
-                  tally->steps[3], tally->again, tally->cautious);
+    print_message(
+        "%s: %d schedules, steps full %d channels %d (%d with rings) rows %d patches %d (of channels %d, "
+        "%d with rings, of rows %d), again %d; %d counted with caution\n",
+        what, tally->schedules, tally->steps[0], tally->steps[1], tally->rings, tally->steps[2],
+        tally->steps[3], tally->inner[1], tally->inner_rings, tally->inner[2], tally->again, tally->cautious);
 }
 
 static void families_of_networks_get_legal_schedules(void **state)
@@ -228,7 +233,7 @@ static void the_judge_finds_what_is_wrong(void **state)
     assert_true(tried > 20);
 }
 
-/* One fault in a loop over channels whose iterations go row by row; false: not possible here. */
+/* One fault in a step in which rings are held; false: not possible here. */
 static bool spoil_rings(struct schedule_step *step, int32_t fault)
 {
     for (int32_t v = 0; v < step->n_rows && fault < 3; v++) {
@@ -247,33 +252,48 @@ static bool spoil_rings(struct schedule_step *step, int32_t fault)
     return fault == 3;
 }
 
+static bool spoil_schedule(struct schedule *schedule, int32_t fault)
+{
+    for (int32_t s = 0; s < schedule->n_steps; s++) {
+        struct schedule_step *step = &schedule->steps[s];
+        if (step->mode == SCHEDULE_CHANNELS && step->rows && spoil_rings(step, fault))
+            return true;
+        for (int32_t i = 0; i < step->n_inner; i++)
+            if (step->inner[i].rows && spoil_rings(&step->inner[i], fault))
+                return true;
+    }
+    return false;
+}
+
+/* In loops over channels, and in patches. */
 static void the_judge_finds_what_is_wrong_with_rings(void **state)
 {
-    struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32};
     char reason[256];
-    int32_t cautious, tried[4] = {0};
+    int32_t cautious, tried[2][4] = {{0}};
     (void)state;
     for (uint64_t seed = 0; seed < 60; seed++)
-        for (int32_t fault = 0; fault < 4; fault++) {
+        for (int32_t n = 0; n < 8; n++) {
+            int32_t patches = n / 4, fault = n % 4;
+            struct schedule_options options = {.axes = SCHEDULE_AXES_ALL,
+                                               .accumulator = 32,
+                                               .extra_macs = patches ? 15 : 0,
+                                               .streamed = !patches};
             struct graph *graph = random_graph(seed, NULL);
-            options.streamed = true;
             struct schedule *schedule = schedule_make(graph, &options, NULL);
             assert_non_null(schedule);
-            for (int32_t s = 0; s < schedule->n_steps; s++) {
-                struct schedule_step *step = &schedule->steps[s];
-                if (step->mode != SCHEDULE_CHANNELS || !step->rows || !spoil_rings(step, fault))
-                    continue;
-                tried[fault]++;
+            if (spoil_schedule(schedule, fault)) {
+                tried[patches][fault]++;
                 if (judge_schedule(graph, &options, schedule, &cautious, reason, sizeof reason))
-                    fail_msg("seed %d: fault %d in step %d was not found", (int)seed, fault, s);
-                break;
+                    fail_msg("seed %d, patches %d: fault %d was not found", (int)seed, patches, fault);
             }
             schedule_free(schedule);
             graph_free(graph);
         }
-    print_message("faults found: %d rings, %d phases, %d lives, %d peaks\n", tried[0], tried[1], tried[2],
-                  tried[3]);
-    assert_true(tried[0] > 0 && tried[1] > 0 && tried[3] > 0);
+    for (int32_t i = 0; i < 2; i++) {
+        print_message("faults found: %d rings, %d phases, %d lives, %d peaks\n", tried[i][0], tried[i][1],
+                      tried[i][2], tried[i][3]);
+        assert_true(tried[i][0] > 0 && tried[i][1] > 0 && tried[i][3] > 0);
+    }
 }
 
 int main(void)
