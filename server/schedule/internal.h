@@ -15,6 +15,8 @@ struct net_tensor {
     int64_t bytes;
     struct shape shape;
     int32_t storage;  /* the tensor whose memory it is: itself, or through views the first one */
+    bool joined;      /* it is made within the output of a concatenation, its storage */
+    int32_t at;       /* joined: element of the storage at which it begins */
     int32_t producer; /* op of the net; -1: there from the start */
     int32_t *readers; /* ops of the net, each once */
     int32_t n_readers;
@@ -86,6 +88,11 @@ static inline int32_t done_words(const struct net *net)
 bool net_is_live(const struct net *net, const done_word *done, int32_t tensor, bool streamed);
 bool net_available(const struct net *net, const done_word *done, int32_t tensor);
 bool net_ready(const struct net *net, const done_word *done, int32_t op);
+/* Whether the concatenation may be free: its inputs are made where it would copy them to. */
+bool net_may_join(const struct net *net, int32_t op);
+void net_join(struct net *net, int32_t op);
+/* What the tensor takes beside what is live when it comes into being. */
+int64_t net_new_bytes(const struct net *net, const done_word *done, int32_t tensor);
 /* Bytes of all live tensors, each storage once. */
 int64_t net_live(const struct net *net, const done_word *done, bool streamed);
 /* After `after` is done nobody needs the memory of the tensor any more. */

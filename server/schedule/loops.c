@@ -105,8 +105,9 @@ static void set_base(const struct loops *loops, struct body *body)
         const struct net_op *op = &net->ops[body->ops[k]];
         const struct net_tensor *out = &net->tensors[op->out];
         body->kept[k] = net_is_live(net, loops->after, op->out, false);
-        if (body->form[k] == FORM_SUM)
-            body->base += out->bytes * loops->options->accumulator / 8;
+        if (body->form[k] == FORM_SUM) /* they shrink in place, but not into a part of something else */
+            body->base += out->bytes * loops->options->accumulator / 8 +
+                          (out->joined ? net_new_bytes(net, loops->done, op->out) : 0);
         for (int32_t i = 0; i < op->n_in && loops->options->streamed; i++)
             if (net->tensors[op->in[i]].input && !net_is_live(net, loops->done, op->in[i], true)) {
                 bool first = true; /* arrives now, whole */
@@ -248,7 +249,8 @@ static void take_order(struct orders *orders)
     int64_t fixed = body->base - walk.saved;
     for (int32_t k = 0; k < body->n; k++)
         if (body->form[k] == FORM_PART && body->kept[k])
-            fixed += orders->loops->net->tensors[orders->loops->net->ops[body->ops[k]].out].bytes;
+            fixed += net_new_bytes(orders->loops->net, orders->loops->done,
+                                   orders->loops->net->ops[body->ops[k]].out);
     orders->left--;
     if (orders->fixed >= 0 && fixed + walk.most >= orders->fixed + orders->part)
         return;
@@ -291,7 +293,8 @@ static void offer_ringed(struct loops *loops, const struct body *body, const str
     move.fixed_bytes = body->base;
     for (int32_t k = 0; k < body->n; k++) {
         const struct net_tensor *out = &net->tensors[net->ops[body->ops[k]].out];
-        move.fixed_bytes += body->form[k] == FORM_PART && body->kept[k] ? out->bytes : 0;
+        if (body->form[k] == FORM_PART && body->kept[k])
+            move.fixed_bytes += net_new_bytes(net, loops->done, net->ops[body->ops[k]].out);
         rows += out->shape.h;
     }
     if (move.fixed_bytes >= move_peak(whole))
@@ -436,7 +439,7 @@ void loops_full(const struct net *net, const done_word *done, const struct sched
                 int32_t op, struct move *move)
 {
     const struct net_op *it = &net->ops[op];
-    int64_t out = it->view ? 0 : net->tensors[it->out].bytes;
+    int64_t out = it->view ? 0 : net_new_bytes(net, done, it->out);
     *move = (struct move){.mode = SCHEDULE_FULL, .ops = {op}, .n_ops = 1, .iterations = 1};
     move->fixed_bytes = net_live(net, done, options->streamed);
     done_word after[SCHEDULE_OPS_MAX / 64 + 1];

@@ -10,6 +10,10 @@
 
 int32_t lower_new_home(struct lower *l, int32_t tensor, int32_t over)
 {
+    if (l->net->tensors[tensor].joined) { /* it has its place in what is joined */
+        int32_t storage = l->net->tensors[tensor].storage;
+        return l->home[storage] >= 0 ? l->home[storage] : lower_new_home(l, storage, LOWER_NONE);
+    }
     int32_t buffer = lower_buffer(l, tensor, shape_elements(l->graph->tensors[tensor].shape), false, false);
     l->home[tensor] = buffer;
     if (over >= 0)
@@ -282,6 +286,9 @@ struct lowered *schedule_lower(const struct graph *graph, const struct schedule 
         error_set(error, STATUS_NO_MEMORY, "no memory for the program");
         return NULL;
     }
+    for (int32_t o = 0; o < net->n_ops; o++)
+        if (schedule->joined && schedule->joined[net->ops[o].graph_op])
+            net_join(net, o);
     int32_t n;
     struct lowered *lowered = lower_once(net, schedule, options, kernels, 0, &n, error);
     int64_t enough = options->ram > schedule->peak_bytes ? options->ram : schedule->peak_bytes + ALIGNMENT;

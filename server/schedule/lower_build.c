@@ -213,8 +213,20 @@ static struct lower_box whole_box(struct shape shape)
 
 int32_t lower_whole(struct lower *l, int32_t buffer, int32_t tensor, int32_t elem)
 {
+    const struct net_tensor *it = &l->net->tensors[tensor];
     struct shape shape = l->graph->tensors[tensor].shape;
-    return lower_view(l, buffer, l->net->tensors[tensor].storage, shape, elem, whole_box(shape));
+    int32_t index = lower_view(l, buffer, it->storage, shape, elem, whole_box(shape));
+    if (!it->joined || l->failed)
+        return index;
+    struct lower_view part = l->out->views[index];
+    struct shape all = l->graph->tensors[it->storage].shape;
+    part.view.offset = (uint32_t)(it->at * elem);
+    part.view.part_h = (uint16_t)(it->at / (all.w * all.c));
+    part.view.part_c = (uint16_t)(it->at % all.c);
+    part.view.part_c_of = (uint16_t)all.c;
+    part.view.pixel_stride = (uint32_t)(all.c * elem);
+    part.view.row_stride = (uint32_t)(all.w * all.c * elem);
+    return add_view(l, &part);
 }
 
 int32_t lower_whole_sums(struct lower *l, int32_t buffer, int32_t op)

@@ -133,6 +133,11 @@ static void keep(struct loop *loop, int32_t k)
         loop->buffer[k] = LOWER_NONE;
         return;
     }
+    if (l->net->tensors[tensor].joined) {
+        loop->buffer[k] = LOWER_NONE;
+        l->now[tensor] = lower_whole(l, lower_new_home(l, tensor, LOWER_NONE), tensor, 1);
+        return;
+    }
     loop->buffer[k] = lower_buffer(l, tensor, bytes_of(box), l->tiles, false);
     l->home[tensor] = loop->buffer[k];
     if (loop->host[k] >= 0)

@@ -216,9 +216,68 @@ int64_t net_live(const struct net *net, const done_word *done, bool streamed)
             counted = net->tensors[net->used[j]].storage == storage &&
                       net_is_live(net, done, net->used[j], streamed);
         if (!counted)
-            sum += net->tensors[t].bytes;
+            sum += net->tensors[storage].bytes;
     }
     return sum;
+}
+
+int64_t net_new_bytes(const struct net *net, const done_word *done, int32_t tensor)
+{
+    int32_t storage = net->tensors[tensor].storage;
+    for (int32_t k = 0; k < net->n_used && net->tensors[tensor].joined; k++)
+        if (net->tensors[net->used[k]].storage == storage && net_is_live(net, done, net->used[k], false))
+            return 0;
+    return net->tensors[storage].bytes;
+}
+
+/* The only name of memory of its own, made by an operator that writes it once. */
+static bool may_be_part(const struct net *net, int32_t tensor, struct quant quant)
+{
+    const struct net_tensor *it = &net->tensors[tensor];
+    const struct tensor *full = &net->graph->tensors[tensor];
+    if (full->data || it->producer < 0 || it->output || it->joined || it->storage != tensor ||
+        full->quant.scale != quant.scale || full->quant.zero_point != quant.zero_point)
+        return false;
+    for (int32_t k = 0; k < net->n_used; k++)
+        if (net->used[k] != tensor && net->tensors[net->used[k]].storage == tensor)
+            return false;
+    const struct net_op *op = &net->ops[it->producer];
+    return !op->view && op_row(net->graph->ops[op->graph_op].kind)->kernel != OP_KERNEL_SUM;
+}
+
+bool net_may_join(const struct net *net, int32_t op)
+{
+    const struct net_op *it = &net->ops[op];
+    const struct op *full = &net->graph->ops[it->graph_op];
+    const struct net_tensor *out = &net->tensors[it->out];
+    if (op_row(full->kind)->kernel != OP_KERNEL_COPY || full->n_inputs < 2 ||
+        full->axis == 1 || /* no view says it */
+        it->n_in != full->n_inputs || out->storage != it->out || it->view)
+        return false;
+    for (int32_t i = 0; i < it->n_in; i++)
+        if (!may_be_part(net, it->in[i], net->graph->tensors[it->out].quant))
+            return false;
+    return true;
+}
+
+void net_join(struct net *net, int32_t op)
+{
+    struct net_op *it = &net->ops[op];
+    const struct op *full = &net->graph->ops[it->graph_op];
+    int32_t at = 0;
+    it->view = true;
+    it->channels = it->rows = it->row_sums = it->inplace = false;
+    it->class = OP_CLASS_NEITHER;
+    for (int32_t i = 0; i < it->n_in; i++) {
+        struct net_tensor *in = &net->tensors[it->in[i]];
+        in->joined = true;
+        in->storage = it->out;
+        in->at = at;
+        at += full->axis == 2 ? in->shape.c : in->shape.h * in->shape.w * in->shape.c;
+        net->ops[in->producer].inplace = false; /* of other strides */
+        for (int32_t r = 0; r < in->n_readers; r++)
+            net->ops[in->readers[r]].inplace = false;
+    }
 }
 
 bool net_dies(const struct net *net, const done_word *after, int32_t tensor)

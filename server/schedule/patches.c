@@ -112,7 +112,8 @@ static int64_t held_bytes(const struct patches *p, int32_t tile)
         struct box last = whole;
         last.h0 = at;
         last.h1 = at + tile < whole.h1 ? at + tile : whole.h1;
-        int64_t held = base + net->tensors[out].bytes / whole.h1 * last.h1;
+        int64_t held = base + (net->tensors[out].joined ? net_new_bytes(net, p->done, out)
+                                                        : net->tensors[out].bytes / whole.h1 * last.h1);
         for (int32_t k = 0; k < net->n_used; k++) {
             int32_t t = net->used[k];
             if (!net_is_live(net, p->done, t, false) || !net_dies(net, p->after, t) ||
@@ -214,6 +215,8 @@ static void add_outside(struct inner *inner, int32_t tensor)
         if (inner->used[j] == tensor)
             return;
     in->bytes = 0;
+    in->storage = tensor;
+    in->joined = false;
     in->producer = -1;
     in->n_readers = 0;
     in->input = true;
@@ -226,6 +229,8 @@ static void add_inside(struct inner *inner, int32_t k, int32_t h, int32_t w, boo
     struct net_tensor *out = &inner->net.tensors[inner->ops[k].out];
     out->bytes = (int64_t)h * w * out->shape.c;
     out->output = last;
+    out->storage = inner->ops[k].out;
+    out->joined = false;
     out->producer = k;
     out->readers = inner->readers[k];
     out->n_readers = 0;

@@ -353,8 +353,10 @@ static int64_t overlap_peak(const struct segment *s, struct dying *dying, int32_
     for (int32_t d = 0; d < n_dying; d++)
         held += dying[d].row_bytes * dying[d].h;
     for (int32_t v = 0; v < s->n_values; v++) {
+        int32_t tensor = s->values[v].tensor;
         paired[v] = !s->values[v].kept || s->values[v].sums;
-        held += paired[v] ? 0 : net->tensors[s->values[v].tensor].bytes;
+        held += paired[v] ? 0 : net_new_bytes(net, s->done, tensor);
+        paired[v] |= net->tensors[tensor].joined;
     }
     for (;;) {
         int64_t most = 0;

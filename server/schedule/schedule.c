@@ -163,8 +163,14 @@ static bool fill(struct schedule *schedule, const struct net *net, const struct 
     schedule->peak_step = -1;
     schedule->exhaustive = result->exhaustive;
     schedule->streamed = options->streamed;
-    if (!schedule->steps)
+    schedule->joined = calloc((size_t)net->graph->n_ops + 1, sizeof *schedule->joined);
+    if (!schedule->steps || !schedule->joined)
         return false;
+    for (int32_t o = 0; o < net->n_ops; o++)
+        for (int32_t i = 0; i < net->ops[o].n_in; i++)
+            schedule->joined[net->ops[o].graph_op] |=
+                net->tensors[net->ops[o].in[i]].joined &&
+                net->tensors[net->ops[o].in[i]].storage == net->ops[o].out;
     for (int32_t i = 0; i < result->n_moves; i++) {
         const struct move *move = &result->moves[i];
         struct schedule_step *step = &schedule->steps[schedule->n_steps++];
@@ -203,6 +209,7 @@ static void refuse_ram(int64_t need, int64_t ram, struct error *error)
 /* A search over the graph in one order. */
 struct attempt {
     struct net *net;
+    int32_t joined; /* concatenations that are free */
     struct schedule_options options;
     struct search_result result;
     bool found;
@@ -215,14 +222,20 @@ static void attempt_free(struct attempt *attempt)
     *attempt = (struct attempt){.net = NULL};
 }
 
-/* `order`: of the net, or NULL for the graph's; `wide`: only moves in that order. */
+/* `order`: of the net, or NULL for the graph's; `wide`: only moves in that order; `join`: with free
+ * concatenations, nothing where there are none. */
 static void attempt_run(struct attempt *attempt, const struct graph *graph,
                         const struct schedule_options *options, enum schedule_axes axes, const int32_t *order,
-                        bool wide)
+                        bool wide, bool join)
 {
     *attempt = (struct attempt){.net = schedule_net(graph), .options = *options};
     attempt->options.axes = axes;
-    if (!attempt->net || (order && !order_apply(attempt->net, order)))
+    for (int32_t o = 0; join && attempt->net && o < attempt->net->n_ops; o++)
+        if (net_may_join(attempt->net, o)) {
+            net_join(attempt->net, o);
+            attempt->joined++;
+        }
+    if (!attempt->net || (join && !attempt->joined) || (order && !order_apply(attempt->net, order)))
         return;
     cost_prepare(attempt->net, options->board ? options->board : schedule_board_default());
     attempt->found = search_run(attempt->net, &attempt->options, wide, &attempt->result);
@@ -245,7 +258,7 @@ static void attempt_better(struct attempt *best, struct attempt *other, int64_t 
  * fewer kinds of steps, since that search gets further. `best` is a net that nothing may have been found for.
  */
 static void try_orders(struct attempt *best, const struct graph *graph,
-                       const struct schedule_options *options)
+                       const struct schedule_options *options, bool join)
 {
     int32_t *order = calloc((size_t)best->net->n_ops + 1, sizeof *order);
     bool known = order && order_find(best->net, order), all = options->axes == SCHEDULE_AXES_ALL;
@@ -254,18 +267,34 @@ static void try_orders(struct attempt *best, const struct graph *graph,
         struct attempt other;
         if ((orders[i] && !known) || (i == 3 && !all) || (i == 2 && !all) || (i == 1 && known && !all))
             continue;
-        attempt_run(&other, graph, options, i < 2 ? options->axes : SCHEDULE_AXES_CHANNELS, orders[i], true);
+        attempt_run(&other, graph, options, i < 2 ? options->axes : SCHEDULE_AXES_CHANNELS, orders[i], true,
+                    join);
         attempt_better(best, &other, options->ram);
     }
     free(order);
     best->result.exhaustive = false;
 }
 
+static void try_one(struct attempt *best, const struct graph *graph, const struct schedule_options *options,
+                    bool join)
+{
+    attempt_run(best, graph, options, options->axes, NULL, false, join);
+    if (best->net && (!join || best->joined) && !best->result.exhaustive && !best->result.out_of_memory)
+        try_orders(best, graph, options, join);
+}
+
+/* A free concatenation has its memory from its first input on, and ends what goes by rows; so both are tried.
+ */
 static void try_all(struct attempt *best, const struct graph *graph, const struct schedule_options *options)
 {
-    attempt_run(best, graph, options, options->axes, NULL, false);
-    if (best->net && !best->result.exhaustive && !best->result.out_of_memory)
-        try_orders(best, graph, options);
+    struct attempt other;
+    try_one(best, graph, options, false);
+    bool exhaustive = best->result.exhaustive;
+    if (options->axes == SCHEDULE_AXES_FULL || !best->net)
+        return;
+    try_one(&other, graph, options, true);
+    attempt_better(best, &other, options->ram);
+    best->result.exhaustive = exhaustive;
 }
 
 static struct schedule *make(const struct graph *graph, const struct schedule_options *options,
@@ -319,7 +348,9 @@ void schedule_free(struct schedule *schedule)
 {
     if (schedule)
         free_steps(schedule->steps, schedule->n_steps);
-    if (schedule)
+    if (schedule) {
         free(schedule->resident);
+        free(schedule->joined);
+    }
     free(schedule);
 }

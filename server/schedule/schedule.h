@@ -88,6 +88,8 @@ struct schedule {
     int64_t peak_bytes, extra_macs;
     int32_t peak_step; /* the first step that reaches the peak; -1 without steps */
     double seconds;    /* predicted for one board, without moving inputs and outputs */
+    bool *joined;      /* of each operator of the graph: a concatenation that is free, since its inputs are
+                          made within its output; a step of its own that does nothing */
     bool *resident;    /* of each operator of the graph: its weights lie in spare RAM */
     bool streamed; /* inputs arrive by rows; false also where that takes more than having them from the start
                     */

@@ -20,6 +20,7 @@ struct judge {
     bool *done, *after; /* of each operator */
     bool *out;          /* of each tensor: needed at the end */
     bool *live, *lives; /* of each root: before the step, and after it */
+    bool *within;       /* of each tensor: made within the output of a concatenation */
     bool *part;         /* of each tensor: boards have it */
     int32_t *root;      /* of each tensor: whose memory it has */
     int32_t number, cautious;
@@ -72,7 +73,21 @@ static bool is_there(const struct judge *j, const bool *done, int32_t tensor)
 static bool is_view(const struct judge *j, int32_t tensor)
 {
     int32_t producer = j->graph->tensors[tensor].producer;
-    return in_body(j, producer) && row_of(&j->graph->ops[producer])->kernel == OP_KERNEL_FREE;
+    return in_body(j, producer) &&
+           (row_of(&j->graph->ops[producer])->kernel == OP_KERNEL_FREE || j->schedule->joined[producer]);
+}
+
+/* What a tensor takes beside what is live when it comes into being. */
+static int64_t new_size(const struct judge *j, int32_t tensor)
+{
+    if (!j->within[tensor])
+        return size_of(j, tensor);
+    return j->live[j->root[tensor]] ? 0 : size_of(j, j->root[tensor]);
+}
+
+static bool overwrites(const struct judge *j, const struct op *op, int32_t input)
+{
+    return row_of(op)->inplace && !j->within[op->output] && !j->within[input];
 }
 
 static bool reads(const struct op *op, int32_t tensor)
@@ -198,13 +213,13 @@ static void check_live(struct judge *j)
 static void check_full(struct judge *j)
 {
     const struct op *op = op_at(j, 0);
-    int64_t out = is_view(j, op->output) ? 0 : size_of(j, op->output), sum;
+    int64_t out = is_view(j, op->output) ? 0 : new_size(j, op->output), sum;
     if (j->step->n_ops != 1)
         fault(j, "%d operators whole", j->step->n_ops);
     sum = live_bytes(j) + arriving(j) + out;
     for (int32_t i = 0; i < op->n_inputs; i++) {
         int32_t in = op->inputs[i];
-        if (row_of(op)->inplace && !j->graph->tensors[in].data && size_of(j, in) == out &&
+        if (overwrites(j, op, in) && !j->graph->tensors[in].data && size_of(j, in) == out &&
             !j->lives[j->root[in]]) {
             sum -= out;
             break;
@@ -323,7 +338,7 @@ static bool may_share(const struct loop *l, int32_t k, int32_t i, bool kept, con
 {
     const struct op *op = loop_op(l, k);
     int32_t in = op->inputs[i], from = loop_maker(l, in);
-    if (l->j->graph->tensors[in].data || !row_of(op)->inplace || !is_slice(l->j, op, i) ||
+    if (l->j->graph->tensors[in].data || !overwrites(l->j, op, in) || !is_slice(l->j, op, i) ||
         last_read(l, in) != k || loop_size(l, in) != loop_size(l, op->output) || loop_sums(l, k))
         return false;
     if (from >= 0) {
@@ -368,9 +383,11 @@ static void place_from(struct loop *l, int32_t k, const bool *patch)
     const struct op *op = loop_op(l, k);
     int32_t out = op->output, last = last_read(l, out), n = l->step->n_ops;
     bool kept = loop_kept(l, out, patch), sums = loop_sums(l, k);
-    int64_t bytes = sums   ? loop_size(l, out) * l->j->options->accumulator / 8
-                    : kept ? loop_size(l, out)
-                           : loop_size(l, out) / l->step->iterations * l->step->k;
+    int64_t own = patch || !l->j->within[out] ? loop_size(l, out) : new_size(l->j, out);
+    int64_t bytes =
+        sums   ? loop_size(l, out) * l->j->options->accumulator / 8 + (!patch && l->j->within[out] ? own : 0)
+        : kept ? own
+               : loop_size(l, out) / l->step->iterations * l->step->k;
     for (int32_t i = 0; i < op->n_inputs && l->tries > 0; i++) {
         bool whole = false;
         if (!may_share(l, k, i, kept, patch, &whole))
@@ -524,7 +541,7 @@ static int64_t held_now(const struct rows *r, struct end **ends, int64_t tick, i
         const struct row_plan *plan = j->part[t] ? plan_of(j, t) : NULL;
         int64_t row = j->part[t] ? size_of(j, t) / height(j, t) : 0;
         if (plan) {
-            sum += plan->kept && !plan->sums ? row * r->made[t] : 0;
+            sum += !plan->kept || plan->sums ? 0 : j->within[t] ? new_size(j, t) : row * r->made[t];
             continue;
         }
         if (j->root[t] != t || !j->live[t])
@@ -640,10 +657,11 @@ static void check_ringed(struct judge *j)
         if (!(row_of(op)->axes(j->graph, op) & OP_AXIS_H))
             fault(j, "%s cannot run by rows", op->name);
         int64_t row = size_of(j, op->output) / height(j, op->output) / step->iterations * step->k;
-        fixed += loop_sums(&forms, k) ? size_of(j, op->output) * j->options->accumulator / 8
-                 : kept               ? size_of(j, op->output)
-                 : plan->passing      ? 0
-                                      : row * plan->ring;
+        fixed += loop_sums(&forms, k) ? size_of(j, op->output) * j->options->accumulator / 8 +
+                                            (j->within[op->output] ? new_size(j, op->output) : 0)
+                 : kept          ? new_size(j, op->output)
+                 : plan->passing ? 0
+                                 : row * plan->ring;
     }
     int64_t ticks = j->legal ? plan_ticks(j) : 0;
     for (int64_t tick = 0; tick < ticks && j->legal; tick++)
@@ -702,7 +720,7 @@ static int64_t check_tile(struct judge *j, struct box last, int32_t *first)
 static int64_t patch_outside(const struct judge *j, const int32_t *first, int32_t made)
 {
     int32_t out = op_at(j, j->step->n_ops - 1)->output;
-    int64_t sum = size_of(j, out) / height(j, out) * made;
+    int64_t sum = j->within[out] ? new_size(j, out) : size_of(j, out) / height(j, out) * made;
     for (int32_t t = 0; t < j->graph->n_tensors; t++) {
         if (j->root[t] != t || !j->live[t])
             continue;
@@ -1014,8 +1032,9 @@ static bool prepare(struct judge *j)
     j->root = calloc((size_t)graph->n_tensors + 1, sizeof *j->root);
     j->live = calloc((size_t)graph->n_tensors + 1, sizeof *j->live);
     j->lives = calloc((size_t)graph->n_tensors + 1, sizeof *j->lives);
+    j->within = calloc((size_t)graph->n_tensors + 1, sizeof *j->within);
     j->part = calloc((size_t)graph->n_tensors + 1, sizeof *j->part);
-    if (!j->done || !j->after || !j->out || !j->root || !j->live || !j->lives || !j->part)
+    if (!j->done || !j->after || !j->out || !j->root || !j->live || !j->lives || !j->part || !j->within)
         return false;
     for (int32_t t = 0; t < graph->n_tensors; t++)
         j->part[t] = is_boards(j, t);
@@ -1025,6 +1044,15 @@ static bool prepare(struct judge *j)
         const struct op *op = &graph->ops[o];
         if (in_body(j, o) && row_of(op)->kernel == OP_KERNEL_FREE)
             j->root[op->output] = j->root[op->inputs[0]];
+        for (int32_t i = 0; i < op->n_inputs && j->schedule->joined[o]; i++) {
+            if (j->root[op->inputs[i]] != op->inputs[i] || j->root[op->output] != op->output ||
+                graph->tensors[op->inputs[i]].data || !in_body(j, graph->tensors[op->inputs[i]].producer) ||
+                graph->tensors[op->inputs[i]].quant.scale != graph->tensors[op->output].quant.scale ||
+                graph->tensors[op->inputs[i]].quant.zero_point != graph->tensors[op->output].quant.zero_point)
+                fault(j, "%s cannot be free", op->name);
+            j->root[op->inputs[i]] = op->output;
+            j->within[op->inputs[i]] = true;
+        }
         for (int32_t i = 0; i < op->n_inputs && op->place == OP_PLACE_TAIL; i++)
             j->out[op->inputs[i]] = true;
     }
@@ -1066,5 +1094,6 @@ bool judge_schedule(const struct graph *graph, const struct schedule_options *op
     free(j.live);
     free(j.lives);
     free(j.part);
+    free(j.within);
     return j.legal;
 }

@@ -282,6 +282,47 @@ static int32_t make_concat(struct maker *m, int32_t in)
     return build_op(&m->b, op, out, quant);
 }
 
+/* One operator that keeps rows and columns, of a given scale. */
+static int32_t branch_end(struct maker *m, int32_t in, int32_t out_c, struct quant quant)
+{
+    struct shape out = shape_of(m, in);
+    int32_t kind = pick(m, 0, 2);
+    if (kind == 0 && out.c == out_c)
+        return build_op(&m->b, build_plain(OP_REQUANTIZE, in, -1), out, quant);
+    struct op op = build_plain(kind == 1 && out.c == out_c ? OP_DEPTHWISE : OP_CONV, in, -1);
+    op.kernel_h = op.kernel_w = chance(m, 2) ? 3 : 1;
+    op.pad_top = op.pad_bottom = op.pad_left = op.pad_right = op.kernel_h / 2;
+    int64_t taps = (int64_t)op.kernel_h * op.kernel_w, window = op.kind == OP_CONV ? taps * out.c : taps;
+    (void)random_weights(m, &op, window * out_c, window, out_c, quant_of(m, in).scale);
+    out.c = out_c;
+    return build_op(&m->b, op, out, quant);
+}
+
+/* Branches of one scale, whose ends are read by others too now and then. */
+static int32_t make_branches(struct maker *m, int32_t in)
+{
+    struct op op = build_plain(OP_CONCAT, -1, -1);
+    struct quant quant = random_quant(m, 0.03f * jitter(m));
+    int32_t n = pick(m, 2, 3), c = pick(m, 1, 8);
+    struct shape out = shape_of(m, in);
+    op.axis = chance(m, 4) ? 0 : 2;
+    out.c = c;
+    op.n_inputs = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t own = op.axis == 2 ? pick(m, 1, 8) : c, t = make_conv_to(m, in, 1, chance(m, 2) ? own : 8);
+        if (chance(m, 2))
+            t = make_look_up(m, t);
+        op.inputs[op.n_inputs++] =
+            chance(m, 3) ? keep(m, branch_end(m, t, own, quant)) : branch_end(m, t, own, quant);
+    }
+    *axis_of(&out, op.axis) = 0;
+    for (int32_t i = 0; i < n; i++) {
+        struct shape part = shape_of(m, op.inputs[i]);
+        *axis_of(&out, op.axis) += *axis_of(&part, op.axis);
+    }
+    return build_op(&m->b, op, out, quant);
+}
+
 static int32_t make_resize(struct maker *m, int32_t in)
 {
     struct shape s = shape_of(m, in);
@@ -418,6 +459,9 @@ static const struct block blocks[] = {
     {1, KIND(SOFTMAX), make_softmax},
 };
 
+static const struct block branches = {0, KIND(CONV) | KIND(DEPTHWISE) | KIND(REQUANTIZE) | KIND(CONCAT),
+                                      make_branches};
+
 static const struct block *random_block(struct maker *m)
 {
     int32_t total = 0, n = (int32_t)(sizeof blocks / sizeof *blocks);
@@ -513,7 +557,7 @@ struct graph *random_graph(uint64_t seed, const struct random_graph_options *opt
     m.legacy_weights = chance(&m, 8);
     int32_t spine = make_inputs(&m);
     for (int32_t i = 0; i < m.options.ops; i++) {
-        const struct block *block = random_block(&m);
+        const struct block *block = m.options.branches && chance(&m, 2) ? &branches : random_block(&m);
         bool aside = i > 0 && chance(&m, 6);
         int32_t made = keep(&m, block->make(&m, aside ? m.pool[pick(&m, 0, m.n_pool - 1)] : spine));
         bool too_large = shape_elements(shape_of(&m, made)) > 20000 || shape_of(&m, made).c > 80;
