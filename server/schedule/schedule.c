@@ -99,6 +99,16 @@ static bool fill_inner(const struct net *net, const struct move *move, int64_t l
     return true;
 }
 
+/* A storage, and something in it is live. */
+static bool is_held(const struct net *net, const done_word *done, int32_t tensor, bool streamed)
+{
+    bool held = false;
+    for (int32_t i = 0; i < net->n_used && net->tensors[tensor].storage == tensor; i++)
+        held |=
+            net->tensors[net->used[i]].storage == tensor && net_is_live(net, done, net->used[i], streamed);
+    return held;
+}
+
 static bool fill_step(const struct net *net, const struct schedule_options *options, const done_word *done,
                       const struct move *move, int64_t limit, struct schedule_step *step)
 {
@@ -115,8 +125,7 @@ static bool fill_step(const struct net *net, const struct schedule_options *opti
     if (!good || !step->live)
         return false;
     for (int32_t i = 0; i < net->n_used; i++)
-        if (net->tensors[net->used[i]].storage == net->used[i] &&
-            net_is_live(net, done, net->used[i], options->streamed))
+        if (is_held(net, done, net->used[i], options->streamed))
             step->live[step->n_live++] = net->used[i];
     step->inner_bytes = step->peak_bytes - net_live(net, done, options->streamed);
     return true;
@@ -283,14 +292,14 @@ static void try_one(struct attempt *best, const struct graph *graph, const struc
         try_orders(best, graph, options, join);
 }
 
-/* A free concatenation has its memory from its first input on, and ends what goes by rows; so both are tried.
- */
+/* A free concatenation has its memory from its first input on, and ends what goes by rows; so both are tried;
+ * channels alone keep to the rules of the paper. */
 static void try_all(struct attempt *best, const struct graph *graph, const struct schedule_options *options)
 {
     struct attempt other;
     try_one(best, graph, options, false);
     bool exhaustive = best->result.exhaustive;
-    if (options->axes == SCHEDULE_AXES_FULL || !best->net)
+    if (options->axes != SCHEDULE_AXES_ALL || !best->net)
         return;
     try_one(&other, graph, options, true);
     attempt_better(best, &other, options->ram);

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 struct tally {
-    int32_t schedules, cautious, steps[4], rings, inner[4], inner_rings, again;
+    int32_t schedules, cautious, steps[4], rings, inner[4], inner_rings, joined, again;
 };
 
 static struct schedule *judged(const struct graph *graph, const struct schedule_options *options,
@@ -43,6 +43,7 @@ static struct schedule *judged(const struct graph *graph, const struct schedule_
             tally->inner[inner->mode]++;
             tally->inner_rings += inner->mode == SCHEDULE_CHANNELS && inner->rows;
         }
+        tally->joined += schedule->joined[schedule->steps[s].ops[0]];
         tally->rings += schedule->steps[s].mode == SCHEDULE_CHANNELS && schedule->steps[s].rows;
     }
     return schedule;
@@ -103,9 +104,10 @@ static void print_tally(const char *what, const struct tally *tally)
 {
     print_message(
         "%s: %d schedules, steps full %d channels %d (%d with rings) rows %d patches %d (of channels %d, "
-        "%d with rings, of rows %d), again %d; %d counted with caution\n",
+        "%d with rings, of rows %d), joined %d, again %d; %d counted with caution\n",
         what, tally->schedules, tally->steps[0], tally->steps[1], tally->rings, tally->steps[2],
-        tally->steps[3], tally->inner[1], tally->inner_rings, tally->inner[2], tally->again, tally->cautious);
+        tally->steps[3], tally->inner[1], tally->inner_rings, tally->inner[2], tally->joined, tally->again,
+        tally->cautious);
 }
 
 static void families_of_networks_get_legal_schedules(void **state)
@@ -145,6 +147,14 @@ static void random_models_get_legal_schedules(void **state)
         graph_free(graph);
     }
     print_tally("models", &tally);
+    struct tally joined = {0};
+    for (uint64_t seed = 100; seed < 116; seed++) {
+        struct graph *graph = random_graph(seed, &(struct random_graph_options){.branches = true, .ops = 5});
+        judge_all(graph, "branches", &joined);
+        graph_free(graph);
+    }
+    print_tally("branches", &joined);
+    assert_true(joined.joined > 4);
 }
 
 static void shared_graphs_get_legal_schedules(void **state)
@@ -296,6 +306,38 @@ static void the_judge_finds_what_is_wrong_with_rings(void **state)
     }
 }
 
+/* A concatenation is called free that is not, or one is no longer. */
+static void the_judge_finds_what_is_wrong_with_free_concatenations(void **state)
+{
+    struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32};
+    int32_t cautious, called = 0, taken = 0;
+    char reason[256];
+    (void)state;
+    for (uint64_t seed = 100; seed < 130; seed++) {
+        struct graph *graph = random_graph(seed, &(struct random_graph_options){.branches = true, .ops = 5});
+        struct schedule *schedule = schedule_make(graph, &options, NULL);
+        assert_non_null(schedule);
+        for (int32_t o = 0; o < graph->n_ops; o++) {
+            const struct op *op = &graph->ops[o];
+            bool was = schedule->joined[o], scaled = false;
+            for (int32_t i = 0; i < op->n_inputs && op->kind == OP_CONCAT; i++)
+                scaled |= graph->tensors[op->inputs[i]].quant.scale != graph->tensors[op->output].quant.scale;
+            if (!was && !scaled)
+                continue;
+            schedule->joined[o] = !was;
+            bool good = judge_schedule(graph, &options, schedule, &cautious, reason, sizeof reason);
+            assert_true(was || !good);
+            called += !was;
+            taken += was && !good;
+            schedule->joined[o] = was;
+        }
+        schedule_free(schedule);
+        graph_free(graph);
+    }
+    print_message("free ones found: %d that were not, %d that were called copies\n", called, taken);
+    assert_true(called > 1 && taken > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +348,7 @@ int main(void)
         cmocka_unit_test(graphs_of_a_hundred_operators_are_scheduled_within_their_work),
         cmocka_unit_test(the_judge_finds_what_is_wrong),
         cmocka_unit_test(the_judge_finds_what_is_wrong_with_rings),
+        cmocka_unit_test(the_judge_finds_what_is_wrong_with_free_concatenations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
