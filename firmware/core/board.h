@@ -251,6 +251,7 @@ struct board {
     struct fragment_place place;
     struct board_request requests[BOARD_REQUESTS_MAX]; /* [0] is being done */
     uint32_t n_requests;
+    uint64_t store_turn_us; /* until then they go before a run that waits */
     struct board_verify verify;
     struct board_check check;
     struct board_pull pull;

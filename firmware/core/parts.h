@@ -42,6 +42,8 @@ void board_store_asked(struct board *board, enum board_request_kind kind, const 
 int board_store_chunk(struct board *board, const struct wire_header *header, const uint8_t *payload);
 void board_store_forget(struct board *board); /* the link is gone */
 bool board_store_step(struct board *board);   /* true: call again at once */
+/* A run that waits lets requests go first: a while after the end of the one before, if there is work now. */
+bool board_store_has_turn(const struct board *board);
 /* For a RUN: 1 loaded, 0 not yet (call again), or a negative status. */
 int board_store_load(struct board *board, const uint8_t *hash);
 

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+enum { STORE_TURN_US = 20000 /* as long as a kernel may take */ };
+
 /* ---- time ---- */
 
 /* The entry of a layer, made when it is new; the last one when all are used. */
@@ -186,13 +188,14 @@ static void end_current(struct board *board)
     board->current.inference = 0;
     board->run_state = BOARD_RUN_NONE;
     board->blocked = false;
+    board->store_turn_us = board_now(board) + STORE_TURN_US;
     clear_queues(board);
 }
 
 static void try_start(struct board *board)
 {
     if (board->run_state != BOARD_RUN_NONE || board->waiting.inference == 0 || board->due_done ||
-        board->due_failed)
+        board->due_failed || board_store_has_turn(board))
         return;
     board->current = board->waiting;
     board->waiting.inference = 0;

@@ -5,7 +5,9 @@
  * same content.
  *
  * Invariants. A fragment is in `verified` only when its hash and its bounds were checked since reset; only
- * such a one is loaded. No WANT goes out while a run is there. Work is cut into pieces of 64 KB.
+ * such a one is loaded. Nothing is done here while a run is under way; between two runs that follow each
+ * other at once requests have a turn, so that inferences without end do not keep a fragment from coming. Work
+ * is cut into pieces of 64 KB.
  */
 #include "firmware/core/parts.h"
 
@@ -14,6 +16,10 @@
 #include <string.h>
 
 enum { PIECE = 65536, COPY_PIECE = 4096, CHECK_PIECE = 10000 };
+enum {
+    WANT_BETWEEN_RUNS =
+        16384 /* is written to the flash during the next run, which it must not hold up long */
+};
 enum {
     LOOK_MAX = 16000000, /* steps of one look for something to copy: some 50 M instructions */
     MISMATCHES_MAX = 4,
@@ -241,8 +247,9 @@ static void want(struct board *board, uint32_t end)
     struct board_pull *pull = &board->pull;
     if (end > pull->size)
         end = pull->size;
-    if (end - pull->valid > WIRE_WANT_MAX)
-        end = pull->valid + WIRE_WANT_MAX;
+    uint32_t most = board->waiting.inference != 0 ? WANT_BETWEEN_RUNS : WIRE_WANT_MAX;
+    if (end - pull->valid > most)
+        end = pull->valid + most;
     pull->wanted_end = end;
     board->want = (struct wire_want){.offset = pull->valid, .length = end - pull->valid};
     memcpy(board->want.hash, pull->hash, WIRE_HASH_BYTES);
@@ -464,13 +471,10 @@ static int pull_finish(struct board *board)
     return STATUS_OK;
 }
 
-/* True: call again at once. */
-static bool pull_step(struct board *board)
+static void pull_step(struct board *board)
 {
     struct board_pull *pull = &board->pull;
     int status = STATUS_OK;
-    if (pull->wanted_end > 0 || board->swallow || board_run_busy(board))
-        return false;
     if (pull->front == 0 && pull->valid >= sizeof(struct fragment_header))
         read_front(board);
     if (pull->copy != NULL)
@@ -487,7 +491,6 @@ static bool pull_step(struct board *board)
         status = restart(board, status);
     if (status < 0)
         answer(board, WIRE_HAVE_STORED, 0, status);
-    return true;
 }
 
 int board_store_chunk(struct board *board, const struct wire_header *header, const uint8_t *payload)
@@ -524,62 +527,70 @@ int board_store_chunk(struct board *board, const struct wire_header *header, con
 /* ---- requests, step by step ---- */
 
 /* Held: the echo is a hash of what is in the flash now. Else it is pulled. */
-static bool step_offer(struct board *board, const struct board_request *request)
+static void step_offer(struct board *board, const struct board_request *request)
 {
     const uint8_t *bytes;
     uint32_t size;
-    if (board->pull.active)
-        return pull_step(board);
-    if (board_run_busy(board))
-        return false;
+    if (board->pull.active) {
+        pull_step(board);
+        return;
+    }
     clear_place(board);
     if (!held(board, request->hash, &bytes, &size)) {
         pull_begin(board, request);
-        return true;
+        return;
     }
     int status = verify(board, request->hash);
     if (status == 0)
-        return true;
+        return;
     if (status < 0)
         remove_image(board, request->hash);
     answer(board, WIRE_HAVE_STORED, status < 0 ? 0 : size, status < 0 ? status : STATUS_OK);
-    return true;
 }
 
-static bool step_activate(struct board *board, const struct board_request *request)
+static void step_activate(struct board *board, const struct board_request *request)
 {
-    if (board_run_busy(board))
-        return false;
     clear_place(board);
     int status = board_store_load(board, request->hash);
     if (status == 0)
-        return true;
+        return;
     answer(board, WIRE_HAVE_ACTIVE, status == 1 ? board->loaded.header->image_bytes : 0,
            status < 0 ? status : STATUS_OK);
-    return true;
 }
 
-static bool step_drop(struct board *board, const struct board_request *request)
+static void step_drop(struct board *board, const struct board_request *request)
 {
-    if (board_run_busy(board))
-        return false;
     clear_place(board);
     int status = remove_image(board, request->hash);
     answer(board, WIRE_HAVE_DROPPED, 0, status == STATUS_NOT_FOUND ? STATUS_OK : status);
-    return true;
+}
+
+/* Whether there is work that waits for nothing from the link. */
+static bool has_work(const struct board *board)
+{
+    bool awaits_chunk = board->pull.active && (board->pull.wanted_end > 0 || board->swallow);
+    return board->n_requests > 0 && !board->due_have && !awaits_chunk;
+}
+
+bool board_store_has_turn(const struct board *board)
+{
+    return has_work(board) && board_now(board) < board->store_turn_us;
 }
 
 bool board_store_step(struct board *board)
 {
-    if (board->n_requests == 0 || board->due_have)
+    if (board->run_state != BOARD_RUN_NONE || !has_work(board))
         return false;
     const struct board_request request = board->requests[0];
     switch (request.kind) {
     case BOARD_REQUEST_OFFER:
-        return step_offer(board, &request);
+        step_offer(board, &request);
+        break;
     case BOARD_REQUEST_ACTIVATE:
-        return step_activate(board, &request);
+        step_activate(board, &request);
+        break;
     default:
-        return step_drop(board, &request);
+        step_drop(board, &request);
     }
+    return true;
 }

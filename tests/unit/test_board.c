@@ -641,6 +641,24 @@ static void new_link_forgets_the_run_and_starts_anew(void **state)
 
 static uint32_t wanted_bytes, wants;
 
+/* False: the link is cut before byte `cut_at` (0: never). */
+static bool send_chunks(const struct tiny_fragment *source, const struct wire_want *want, uint32_t cut_at)
+{
+    for (uint32_t at = 0; at < want->length;) {
+        uint32_t n = want->length - at < WIRE_PAYLOAD_MAX ? want->length - at : WIRE_PAYLOAD_MAX;
+        if (cut_at > 0 && want->offset + at + n > cut_at)
+            return false;
+        send_frame((struct wire_header){.type = WIRE_CHUNK,
+                                        .flags = at + n == want->length ? WIRE_FLAG_LAST : 0,
+                                        .offset = want->offset + at,
+                                        .length = n},
+                   source->bytes + want->offset + at);
+        settle();
+        at += n;
+    }
+    return true;
+}
+
 /* Serves WANTs from `source` until HAVE comes; drops the link at `cut_at` (0: never). False when it was cut.
  */
 static bool serve(const struct tiny_fragment *source, uint32_t cut_at, struct wire_have *have)
@@ -661,18 +679,8 @@ static bool serve(const struct tiny_fragment *source, uint32_t cut_at, struct wi
         assert_true(want.offset + want.length <= source->size);
         wants++;
         wanted_bytes += want.length;
-        for (uint32_t at = 0; at < want.length;) {
-            uint32_t n = want.length - at < WIRE_PAYLOAD_MAX ? want.length - at : WIRE_PAYLOAD_MAX;
-            if (cut_at > 0 && want.offset + at + n > cut_at)
-                return false;
-            send_frame((struct wire_header){.type = WIRE_CHUNK,
-                                            .flags = at + n == want.length ? WIRE_FLAG_LAST : 0,
-                                            .offset = want.offset + at,
-                                            .length = n},
-                       source->bytes + want.offset + at);
-            settle();
-            at += n;
-        }
+        if (!send_chunks(source, &want, cut_at))
+            return false;
     }
     fail_msg("a push without end");
     return false;
@@ -879,6 +887,71 @@ static void nothing_is_wanted_while_a_run_is_there(void **state)
     close_with_tiny();
 }
 
+/* Each run ends only when the next one waits: the board is never idle. */
+static void push_comes_through_between_runs_without_end(void **state)
+{
+    (void)state;
+    struct tiny_fragment t = heavy(3, 50);
+    struct wire_have have = {.what = 0};
+    uint32_t run = 1, largest = 0, runs_at_first_want = 0;
+    open_with_tiny(1, 1, 4);
+    send_run(run, tiny.hash);
+    settle();
+    offer(&t);
+    while (have.what == 0 && run < 100) {
+        send_run(run + 1, tiny.hash);
+        settle();
+        send_data(run, 0, 4, true, 1);
+        settle();
+        for (int type; (type = next_frame()) != 0 && have.what == 0;) {
+            if (type == WIRE_HAVE) {
+                assert_int_equal(wire_decode_have(payload, header.length, &have), 0);
+            } else if (type == WIRE_WANT) {
+                struct wire_want want;
+                assert_int_equal(wire_decode_want(payload, header.length, &want), 0);
+                largest = want.length > largest ? want.length : largest;
+                runs_at_first_want = runs_at_first_want == 0 ? run : runs_at_first_want;
+                (void)send_chunks(&t, &want, 0);
+            } else {
+                assert_true(type == WIRE_DATA || type == WIRE_DONE);
+            }
+        }
+        run++;
+    }
+    assert_int_equal(have.what, WIRE_HAVE_STORED);
+    assert_int_equal(have.status, 0);
+    assert_int_equal(runs_at_first_want, 1);
+    assert_int_equal(largest, 16384); /* the next run is not held up by much */
+    assert_true(run > 10);
+    tiny_fragment_free(&t);
+    close_with_tiny();
+}
+
+/* Work that takes long gives way to the run that waits. */
+static void requests_do_not_keep_a_run_waiting(void **state)
+{
+    (void)state;
+    struct tiny_fragment t = heavy(3, 50);
+    open_with_tiny(1, 1, 4);
+    assert_int_equal(virtual_board_store(board, t.bytes, t.size, t.hash), 0);
+    send_run(1, tiny.hash);
+    send_run(2, tiny.hash);
+    settle();
+    offer(&t); /* an echo: 175 KB are hashed in pieces of 64 KB */
+    send_data(1, 0, 4, true, 1);
+    send_data(2, 0, 4, true, 1);
+    fake_step_us = 15000; /* each look at the clock */
+    settle();
+    assert_int_equal(next_frame(), WIRE_DATA);
+    assert_int_equal(next_frame(), WIRE_DONE);
+    assert_int_equal(next_frame(), WIRE_DATA);
+    assert_int_equal(header.inference, 2);
+    assert_int_equal(next_frame(), WIRE_DONE);
+    assert_int_equal(next_frame(), WIRE_HAVE);
+    tiny_fragment_free(&t);
+    close_with_tiny();
+}
+
 static void activate_loads_resident_weights_and_drop_frees_flash(void **state)
 {
     (void)state;
@@ -1060,6 +1133,8 @@ int main(void)
         cmocka_unit_test(fragment_out_of_bounds_is_refused_with_its_place),
         cmocka_unit_test(fragment_that_does_not_fit_is_refused),
         cmocka_unit_test(nothing_is_wanted_while_a_run_is_there),
+        cmocka_unit_test(push_comes_through_between_runs_without_end),
+        cmocka_unit_test(requests_do_not_keep_a_run_waiting),
         cmocka_unit_test(activate_loads_resident_weights_and_drop_frees_flash),
         cmocka_unit_test(chunks_out_of_order_end_the_link_and_an_empty_one_the_pull),
         cmocka_unit_test(enrolment_is_one_frame_each_way),
