@@ -13,7 +13,12 @@
 
 #include <pthread.h>
 
-enum { FLEET_NAME_BYTES = 64, FLEET_WATCHES_MAX = 4 };
+enum {
+    FLEET_NAME_BYTES = 64,
+    FLEET_WATCHES_MAX = 4,
+    FLEET_HELD_MAX = sizeof((struct wire_hello *)0)->held / sizeof((struct wire_hello *)0)->held[0],
+    FLEET_DROPS_MAX = 8 /* asked for at once: a board keeps 16 requests, and an offer must find a place */
+};
 
 /* FORGOTTEN stands in memory only: the row is gone, the slot waits for its link to end or for the board to
  * enrol anew. */
@@ -73,6 +78,8 @@ struct member {
     struct link *link;   /* NULL: offline */
     int64_t renew_s;     /* Unix seconds: ask for a renewal of its certificate; 0: asked */
     struct push *pushes; /* the first is under way */
+    uint8_t doomed[FLEET_HELD_MAX][WIRE_HASH_BYTES]; /* to be dropped; it was told of the first n_dropping */
+    int n_doomed, n_dropping;
     enum measure_state measure;
     uint32_t calibrations_seen;
     uint64_t measure_deadline_us;

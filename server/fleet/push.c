@@ -60,8 +60,8 @@ static void finish(struct fleet *fleet, struct member *member, int status, const
 void push_begin(struct fleet *fleet, struct member *member)
 {
     struct push *push = member->pushes;
-    if (!push || push->offered || !member->link)
-        return;
+    if (!push || push->offered || !member->link || member->n_dropping < member->n_doomed)
+        return; /* not before it was told what to drop: the image may need that room */
     struct wire_offer offer = {.bytes = push->bytes->size};
     memcpy(offer.hash, push->bytes->hash, sizeof offer.hash);
     pthread_mutex_lock(&fleet->mutex);
@@ -77,6 +77,7 @@ void push_begin(struct fleet *fleet, struct member *member)
 
 void push_link_lost(struct fleet *fleet, struct member *member)
 {
+    member->n_doomed = member->n_dropping = 0;
     while (member->pushes)
         finish(fleet, member, STATUS_OFFLINE, "the board's link broke");
 }
@@ -129,7 +130,7 @@ static void note_held(struct fleet *fleet, struct member *member, const uint8_t 
     int at = 0;
     while (at < hello->n_held && memcmp(hello->held[at].hash, hash, WIRE_HASH_BYTES) != 0)
         at++;
-    if (there && at == hello->n_held && at < (int)(sizeof hello->held / sizeof *hello->held)) {
+    if (there && at == hello->n_held && at < FLEET_HELD_MAX) {
         memcpy(hello->held[at].hash, hash, WIRE_HASH_BYTES);
         hello->held[at].bytes = bytes;
         hello->n_held++;
@@ -139,11 +140,68 @@ static void note_held(struct fleet *fleet, struct member *member, const uint8_t 
     pthread_mutex_unlock(&fleet->mutex);
 }
 
+/* ---- what is to be dropped ---- */
+
+static bool is_pushed(const struct member *member, const uint8_t *hash)
+{
+    for (const struct push *push = member->pushes; push; push = push->next)
+        if (memcmp(push->bytes->hash, hash, WIRE_HASH_BYTES) == 0)
+            return true;
+    return false;
+}
+
+/* Its place among the doomed, or n_doomed. */
+static int doomed_at(const struct member *member, const uint8_t *hash)
+{
+    int at = 0;
+    while (at < member->n_doomed && memcmp(member->doomed[at], hash, WIRE_HASH_BYTES) != 0)
+        at++;
+    return at;
+}
+
+static void doomed_remove(struct member *member, int at)
+{
+    if (at >= member->n_doomed)
+        return;
+    member->n_doomed--;
+    member->n_dropping -= at < member->n_dropping;
+    memmove(member->doomed[at], member->doomed[at + 1],
+            (size_t)(member->n_doomed - at) * sizeof member->doomed[0]);
+}
+
+/* Each is told once, and few at a time: what a board has no place for among its requests it does not do. */
+static void drop_next(struct member *member)
+{
+    while (member->n_dropping < member->n_doomed && member->n_dropping < FLEET_DROPS_MAX) {
+        const uint8_t *hash = member->doomed[member->n_dropping];
+        if (is_pushed(member, hash)) {
+            doomed_remove(member, member->n_dropping);
+            continue;
+        }
+        struct wire_activate drop = {.what = WIRE_HAVE_DROPPED};
+        memcpy(drop.hash, hash, sizeof drop.hash);
+        uint8_t payload[WIRE_PAYLOAD_MAX];
+        member->n_dropping++;
+        (void)fleet_send(member, WIRE_ACTIVATE, wire_encode_activate(&drop, payload), payload);
+    }
+}
+
+static void on_dropped(struct fleet *fleet, struct member *member, const struct wire_have *have)
+{
+    if (have->status < 0) /* tried again when the board's next HELLO names it */
+        LOG_WARN("fleet", "board %s could not drop a fragment: %s", member->name,
+                 have->reason[0] ? have->reason : status_text(have->status));
+    note_held(fleet, member, have->hash, 0, false);
+    doomed_remove(member, doomed_at(member, have->hash));
+    drop_next(member);
+    push_begin(fleet, member);
+}
+
 int push_on_have(struct fleet *fleet, struct member *member, const struct wire_have *have)
 {
     struct push *push = member->pushes;
-    if (have->what == WIRE_HAVE_DROPPED && have->status >= 0)
-        note_held(fleet, member, have->hash, 0, false);
+    if (have->what == WIRE_HAVE_DROPPED)
+        on_dropped(fleet, member, have);
     if (have->what == WIRE_HAVE_STORED && have->status >= 0)
         note_held(fleet, member, have->hash, have->valid_bytes, true);
     if (have->what != WIRE_HAVE_STORED || !push ||
@@ -152,6 +210,9 @@ int push_on_have(struct fleet *fleet, struct member *member, const struct wire_h
     int status = have->status < 0 ? have->status : 0;
     if (status == 0 && have->valid_bytes != push->bytes->size)
         status = STATUS_HASH_MISMATCH;
+    int at = doomed_at(member, have->hash);
+    if (at >= member->n_dropping) /* wanted again before it was told */
+        doomed_remove(member, at);
     finish(fleet, member, status, status < 0 && have->reason[0] ? have->reason : status_text(status));
     push_begin(fleet, member);
     return 0;
@@ -230,17 +291,15 @@ static void keep_call(void *context)
 {
     struct keep *keep = context;
     struct member *member = member_get(keep->fleet, keep->board);
-    for (int i = 0; member && member->link && i < member->hello.n_held; i++) {
-        const uint8_t *hash = member->hello.held[i].hash;
-        bool pushed = false;
-        for (const struct push *push = member->pushes; push; push = push->next)
-            pushed |= memcmp(push->bytes->hash, hash, WIRE_HASH_BYTES) == 0;
-        if (kept(keep, hash) || pushed)
-            continue;
-        struct wire_activate drop = {.what = WIRE_HAVE_DROPPED};
-        memcpy(drop.hash, hash, sizeof drop.hash);
-        uint8_t payload[WIRE_PAYLOAD_MAX];
-        (void)fleet_send(member, WIRE_ACTIVATE, wire_encode_activate(&drop, payload), payload);
+    if (member && member->link) {
+        member->n_doomed = member->n_dropping;
+        for (int i = 0; i < member->hello.n_held && member->n_doomed < FLEET_HELD_MAX; i++) {
+            const uint8_t *hash = member->hello.held[i].hash;
+            if (!kept(keep, hash) && !is_pushed(member, hash) && doomed_at(member, hash) == member->n_doomed)
+                memcpy(member->doomed[member->n_doomed++], hash, WIRE_HASH_BYTES);
+        }
+        drop_next(member);
+        push_begin(keep->fleet, member);
     }
     free(keep);
 }
