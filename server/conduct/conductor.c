@@ -133,7 +133,9 @@ static void fail(struct conductor *conductor, struct inference *inference, int s
         inference->parties[p].presence = NULL;
         presence->inference = NULL;
         presence->abort_due = presence->sent;
-        presence->answer_by_us = conductor->now_us + presence->budget_us;
+        presence->answer_by_us =
+            conductor->now_us +
+            (presence->budget_us > CONDUCT_ANSWER_US ? presence->budget_us : CONDUCT_ANSWER_US);
         if (!presence->sent)
             remove_presence(&conductor->links[inference->parties[p].link], presence);
     }

@@ -14,6 +14,8 @@
 enum {
     CONDUCT_RUNS_MAX = 2, /* unanswered RUNs on a link: a board keeps one waiting */
     CONDUCT_BUDGET_US = 1000000,
+    CONDUCT_ANSWER_US =
+        WIRE_STALE_MS * 1000, /* at least so long for the answer to an ABORT: slow is not lost */
     CONDUCT_REASON_BYTES = 320
 };
 

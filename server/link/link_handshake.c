@@ -5,7 +5,7 @@
  *
  * A helper with as many handshakes as it may have leaves the listener alone, and new peers wait in the
  * kernel. Every handshake has a deadline from accept on, so slow peers hold a place for that long and no
- * longer.
+ * longer. It is of the helper's own time: where the server does not get to run, its peers are not to blame.
  */
 #include "server/link/link_internal.h"
 
@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS = 32, RESUME_MS = 100 };
+enum { EVENTS = 32, RESUME_MS = 100, TURN_MS = 200 /* at most so much of a turn counts */ };
 
 /* Marks in epoll's data that are not links. */
 static char is_listener, is_wake;
@@ -80,7 +80,7 @@ static void helper_add(struct link_helper *helper, int fd, const char *address)
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     link->state = LINK_HANDSHAKE;
-    link->deadline_us = clock_monotonic_us() + (uint64_t)helper->links->options.handshake_ms * 1000;
+    link->deadline_us = helper->own_us + (uint64_t)helper->links->options.handshake_ms * 1000;
     link->next = helper->first;
     if (link->next != NULL) {
         link->next->previous = link;
@@ -108,22 +108,19 @@ static void helper_accept(struct link_helper *helper)
     }
 }
 
-/* Ends what is over its deadline; microseconds to the next one. */
-static uint64_t helper_sweep(struct link_helper *helper, uint64_t now)
+/* Ends what is over its deadline; milliseconds to the next look, -1: none. */
+static int helper_sweep(struct link_helper *helper, uint64_t now)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t turn = now - helper->turn_us, most = TURN_MS * 1000;
+    helper->own_us += turn < most ? turn : most;
+    helper->turn_us = now;
     for (struct link *link = helper->first, *following; link != NULL; link = following) {
         following = link->next;
-        if (now >= link->deadline_us) {
+        if (helper->own_us >= link->deadline_us) {
             helper_fail(helper, link, MBEDTLS_ERR_SSL_TIMEOUT);
-        } else if (link->deadline_us - now < next) {
-            next = link->deadline_us - now;
         }
     }
-    if (helper->resume_us > now && helper->resume_us - now < next) {
-        next = helper->resume_us - now;
-    }
-    return next;
+    return helper->first != NULL ? TURN_MS / 2 : helper->resume_us > now ? RESUME_MS : -1;
 }
 
 static bool helper_stopping(struct link_helper *helper)
@@ -139,9 +136,9 @@ static void *helper_main(void *context)
     struct link_helper *helper = context;
     struct epoll_event events[EVENTS];
     while (!helper_stopping(helper)) {
-        uint64_t now = clock_monotonic_us(), next = helper_sweep(helper, now);
+        uint64_t now = clock_monotonic_us();
+        int timeout = helper_sweep(helper, now);
         helper_listen(helper, helper->count < helper->limit && now >= helper->resume_us);
-        int timeout = next == UINT64_MAX ? -1 : (int)(next / 1000) + 1;
         int n = epoll_wait(helper->epoll, events, EVENTS, timeout);
         for (int i = 0; i < n; i++) {
             if (events[i].data.ptr == &is_listener) {

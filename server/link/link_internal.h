@@ -51,7 +51,7 @@ struct link {
     int fd;
     uint16_t number;
     uint64_t request;     /* ENROL that waits for its answer, 0: none */
-    uint64_t deadline_us; /* of HANDSHAKE, FIRST, ENROLLING, LINGER */
+    uint64_t deadline_us; /* of HANDSHAKE (the helper's own time), FIRST, ENROLLING, LINGER */
     uint64_t last_byte_us, last_sent_us;
     uint64_t received, sent;
     void *user;
@@ -85,6 +85,8 @@ struct link_helper {
     bool accepting;        /* the listener is in its epoll set */
     uint32_t count, limit; /* handshakes in progress */
     uint64_t resume_us;    /* accept again then (out of descriptors) */
+    uint64_t turn_us;      /* when the turn before began */
+    uint64_t own_us;       /* time in which it could run: deadlines of handshakes are of this */
     struct link *first;
 };
 

@@ -733,12 +733,14 @@ static void deadline_aborts_and_a_silent_board_is_dropped(void **state)
     assert_int_equal(next_type(conductor, 0), WIRE_ABORT);
     assert_int_equal(next_type(conductor, 0), -1);
     assert_int_equal(send_up(conductor, 1, 1, 0, 2, WIRE_FLAG_LAST), 0); /* late: swallowed */
+    assert_int_equal(conduct_next_deadline(conductor, 2001000), WIRE_STALE_MS * 1000);
+    conduct_time(conductor, 2001000 + WIRE_STALE_MS * 1000 - 1); /* a board that is slow for so long stays */
     assert_false(conduct_next_drop(conductor, &link));
-    conduct_time(conductor, 4001000);
+    conduct_time(conductor, 2001000 + WIRE_STALE_MS * 1000);
     assert_true(conduct_next_drop(conductor, &link));
     assert_int_equal(link, 0);
     assert_false(conduct_next_drop(conductor, &link));
-    conduct_link_lost(conductor, 0, 4001001);
+    conduct_link_lost(conductor, 0, 7001001);
     assert_int_equal(conduct_active(conductor, 0), 0);
     conductor_free(conductor);
 }
