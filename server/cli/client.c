@@ -386,7 +386,8 @@ static void print_refusal(const json_t *error, int http)
     json_array_foreach(json_object_get(detail, "try"), i, item)
     {
         const char *text = json_string_value(json_is_string(item) ? item : json_object_get(item, "text"));
-        (void)fprintf(stderr, "  it would fit with %s\n", text ? text : "another plan");
+        const char *dashes = json_object_get(item, "replace") ? "--" : ""; /* an option of that name */
+        (void)fprintf(stderr, "  it would fit with %s%s\n", dashes, text ? text : "another plan");
     }
 }
 

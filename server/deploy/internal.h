@@ -206,9 +206,9 @@ void deploy_retire_former(struct deploy *deploy, const struct deployment *active
  */
 int deploy_parse_request(sqlite3 *db, const json_t *body, json_t **request, struct error *error);
 
-/* try.c: changes that make a refused plan fit, each planned before it is named; a list of objects. */
-json_t *deploy_try(const struct graph *graph, const char *version, const struct plan_board *boards, int32_t n,
-                   const struct plan_options *options, const struct error_shortfall *shortfalls,
-                   int32_t n_shortfalls);
+/* try.c: changes that make a refused trial fit, each planned before it is named; a list of objects. [worker]
+ */
+json_t *deploy_try(struct deploy *deploy, const json_t *request, const struct trial *trial,
+                   const struct error_shortfall *shortfalls, int32_t n_shortfalls);
 
 #endif

@@ -19,14 +19,12 @@ void deploy_trial_free(struct trial *trial)
 }
 
 /* What is missing on each board, and what would help. */
-static json_t *refusal(const struct trial *trial, const char *version,
+static json_t *refusal(struct deploy *deploy, const json_t *request, const struct trial *trial,
                        const struct error_shortfall *shortfalls, int32_t n, const struct error *error)
 {
     json_t *detail = error_json_detail(error);
     json_object_set_new(detail, "shortfalls", describe_shortfalls(shortfalls, n));
-    json_object_set_new(
-        detail, "try",
-        deploy_try(trial->graph, version, trial->boards, trial->n, &trial->options, shortfalls, n));
+    json_object_set_new(detail, "try", deploy_try(deploy, request, trial, shortfalls, n));
     return detail;
 }
 
@@ -51,8 +49,8 @@ int deploy_trial_make(struct deploy *deploy, const json_t *request, struct trial
     trial->plan =
         plan_make(trial->graph, version, trial->boards, trial->n, &trial->options, shortfalls, &n, error);
     if (!trial->plan && error->status == STATUS_DOES_NOT_FIT)
-        *detail =
-            refusal(trial, version, shortfalls, n > CONDUCT_PARTIES_MAX ? CONDUCT_PARTIES_MAX : n, error);
+        *detail = refusal(deploy, request, trial, shortfalls,
+                          n > CONDUCT_PARTIES_MAX ? CONDUCT_PARTIES_MAX : n, error);
     return trial->plan ? 0 : (int)error->status;
 }
 

@@ -1,7 +1,8 @@
 /*
  * What would make a refused dry run fit. Every change is planned before it is named, so none is a guess; each
- * comes as {"text", "latency_ms"} and the key of a request that it changes: "without" (boards to leave out),
- * "shares", "strategy", "boards" (how many like the first one).
+ * comes as {"text", "latency_ms"} and the key of a request that it changes: "replace" (in the place of the
+ * model's running deployment), "without" (boards to leave out), "shares", "strategy", "boards" (how many like
+ * the first one); or "retire", the id of another model's deployment, which is for people to decide.
  */
 #include "server/deploy/internal.h"
 
@@ -13,9 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BOARDS_MAX = 16, BUDGET_US = 1500000 /* no plan is begun after it: somebody waits for the answer */ };
+enum {
+    BOARDS_MAX = 16,
+    RETIRE_MAX = 8,
+    BUDGET_US = 1500000 /* no plan is begun after it: somebody waits for the answer */
+};
 
 struct attempt {
+    struct deploy *deploy;
+    const struct trial *trial;
     const struct graph *graph;
     const char *version;
     json_t *list;
@@ -142,14 +149,96 @@ static void try_more(struct attempt *attempt, const struct plan_board *boards, i
     name(attempt, text, "boards", json_integer(counts[hi]), best);
 }
 
-json_t *deploy_try(const struct graph *graph, const char *version, const struct plan_board *boards, int32_t n,
-                   const struct plan_options *options, const struct error_shortfall *shortfalls,
-                   int32_t n_shortfalls)
+static bool lacks_flash(const struct error_shortfall *shortfalls, int32_t n)
 {
-    struct attempt attempt = {graph, version, json_array(), clock_monotonic_us() + BUDGET_US};
-    try_without(&attempt, boards, n, options, shortfalls, n_shortfalls);
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(shortfalls[i].resource, "flash") == 0)
+            return true;
+    return false;
+}
+
+/* The boards of a request as they would be without the deployment `gone`. NULL: not to be had, or none of
+ * them gains flash. */
+static struct plan_board *boards_without(const struct attempt *attempt, const json_t *request,
+                                         const char *gone)
+{
+    const struct trial *trial = attempt->trial;
+    struct plan_board *boards = NULL;
+    int32_t n = 0;
+    bool gains = false;
+    sqlite3 *db = store_reader(attempt->deploy->store);
+    if (db && deploy_boards(attempt->deploy, db, request, gone, &boards, &n, NULL) >= 0)
+        for (int32_t i = 0; i < n && n == trial->n; i++)
+            gains = gains || (strcmp(boards[i].id, trial->boards[i].id) == 0 &&
+                              boards[i].flash_bytes > trial->boards[i].flash_bytes);
+    store_reader_done(attempt->deploy->store, db);
+    if (!gains) {
+        free(boards);
+        boards = NULL;
+    }
+    return boards;
+}
+
+static void try_replace(struct attempt *attempt, const json_t *request)
+{
+    json_t *other = json_copy((json_t *)(uintptr_t)request);
+    json_object_set_new(other, "replace", json_true());
+    struct plan_board *boards = boards_without(attempt, other, "");
+    if (boards)
+        add_if_fits(attempt, boards, attempt->trial->n, &attempt->trial->options,
+                    "replace: in the place of the version that runs now", "replace", json_true());
+    json_decref(other);
+    free(boards);
+}
+
+/* The deployments of other models, the newest first. */
+static void try_retire(struct attempt *attempt, const json_t *request)
+{
+    sqlite3 *db = store_reader(attempt->deploy->store);
+    json_t *rows =
+        db ? db_rows(db, NULL,
+                     "SELECT id, model FROM deployment WHERE ended_at IS NULL AND model <> ? "
+                     "ORDER BY id DESC LIMIT ?",
+                     "si", json_string_value(json_object_get(request, "model")), (int64_t)RETIRE_MAX)
+           : NULL;
+    store_reader_done(attempt->deploy->store, db);
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        char text[128];
+        json_t *id = json_object_get(row, "id");
+        struct plan_board *boards = boards_without(attempt, request, json_string_value(id));
+        (void)snprintf(text, sizeof text, "the deployment of '%.64s' retired",
+                       json_string_value(json_object_get(row, "model")));
+        if (boards)
+            add_if_fits(attempt, boards, attempt->trial->n, &attempt->trial->options, text, "retire",
+                        json_incref(id));
+        free(boards);
+    }
+    json_decref(rows);
+}
+
+json_t *deploy_try(struct deploy *deploy, const json_t *request, const struct trial *trial,
+                   const struct error_shortfall *shortfalls, int32_t n_shortfalls)
+{
+    const struct plan_board *boards = trial->boards;
+    const struct plan_options *options = &trial->options;
+    struct attempt attempt = {.deploy = deploy,
+                              .trial = trial,
+                              .graph = trial->graph,
+                              .version = json_string_value(json_object_get(request, "version")),
+                              .list = json_array(),
+                              .until_us = clock_monotonic_us() + BUDGET_US};
+    if (lacks_flash(shortfalls, n_shortfalls)) {
+        if (!json_is_true(json_object_get(request, "replace")))
+            try_replace(&attempt, request);
+        if (json_array_size(attempt.list) == 0)
+            try_retire(&attempt, request);
+    }
+    try_without(&attempt, boards, trial->n, options, shortfalls, n_shortfalls);
     if (options->strategy != PLAN_STRATEGY_SINGLE)
-        try_more(&attempt, boards, n, options, shortfalls, n_shortfalls);
-    try_options(&attempt, boards, n, options);
+        try_more(&attempt, boards, trial->n, options, shortfalls, n_shortfalls);
+    try_options(&attempt, boards, trial->n, options);
     return attempt.list;
 }

@@ -39,6 +39,18 @@ check planning_anew_takes_the_third_board_in wait_for 60 generation_runs 3 || st
 api_json POST /api/v1/plans '{"model":"other"}'
 check_equal another_model_does_not_fit_beside_it "$STATUS" 422
 first=$id
+helps='.error.detail.try'
+check_equal retiring_what_holds_the_flash_is_offered "$(field "$helps | map(select(.retire))[0] | [.retire, .text]" | jq -r '.[]')" \
+    "$first
+the deployment of 'digits' retired"
+check_equal nothing_of_its_own_is_there_to_replace "$(field "$helps | map(select(.replace)) | length")" 0
+api_json POST /api/v1/deployments '{"model":"digits","strategy":"neuron","shares":"even"}'
+check_equal no_two_deployments_fit "$STATUS" 422
+check_equal replacing_the_former_is_offered "$(field "$helps | map(select(.replace))[0] | .replace and .latency_ms > 0")" true
+api_json POST /api/v1/plans '{"model":"digits","strategy":"neuron","shares":"even","replace":true}'
+check_equal and_it_fits_then "$STATUS" 200
+"$B/shoal" deploy digits --strategy neuron --shares even >/dev/null 2>"$work/said"
+check_match command_line_names_the_option "$(cat "$work/said")" 'it would fit with --replace: '
 api_json POST /api/v1/deployments '{"model":"digits","strategy":"neuron","shares":"even","replace":true}'
 id=$(field .id)
 check replacing_gives_up_the_former_deployment wait_for 60 generation_runs 1 || story

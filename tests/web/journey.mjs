@@ -41,7 +41,11 @@ await rule("a_refusal_names_layer_and_reason", async () => {
   const text = await box.innerText();
   check(text.includes(error.detail.layer) && text.includes("DEPTH_TO_SPACE"), `layer and operator in: ${text}`);
   await drop("notes.tflite", Buffer.from("this is no model"));
-  await main.locator("li", { hasText: "notes.tflite" }).getByText("refused").waitFor();
+  const notes = main.locator("li", { hasText: "notes.tflite" });
+  await notes.getByText("refused").waitFor();
+  await notes.getByRole("button", { name: "Dismiss notes" }).click();
+  await notes.waitFor({ state: "detached" });
+  check(await box.isVisible(), "only the one that was dismissed goes");
 });
 
 await rule("a_dry_run_says_by_how_many_bytes_and_what_would_help_then_that_it_fits", async () => {
@@ -92,7 +96,7 @@ await rule("a_model_that_does_not_fit_beside_others_is_told_who_holds_the_flash"
   const what = main.locator("section", { hasText: "What would it need?" });
   await what.getByText("does not fit").waitFor();
   const [deployment] = (await get(server, "/api/v1/deployments")).items;
-  equal(await what.locator(`a[href="#/deployments/${deployment.id}"]`).innerText(), "digits", "the one that could give way:");
+  equal(await what.locator(`a[href="#/deployments/${deployment.id}"]`).innerText(), "the deployment of 'digits' retired", "the one that could give way, tried:");
   equal(await what.getByText("replace the version that runs now").isVisible(), false, "a version to replace, where none runs:");
   await fetch(`${server.url}/api/v1/models/second`, { method: "DELETE" });
 });

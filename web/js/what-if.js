@@ -64,6 +64,7 @@ function fitting(plan, asked) {
 function attempt(change, form) {
   const text = `use ${change.text}`;
   const button = (call) => el("span", {}, el("button", { type: "button", onclick: call }, text), el("span", { class: "faint" }, ` ${ms(change.latency_ms)}`));
+  if (change.retire) return el("span", {}, el("a", { href: `#/deployments/${change.retire}` }, change.text), el("span", { class: "faint" }, ` ${ms(change.latency_ms)}`));
   if (change.without) return button(() => form.only(form.asked().filter((name) => !change.without.includes(name))));
   for (const word of ["strategy", "shares"]) if (change[word]) return button(() => form.set(word, change[word]));
   const more = change.boards - form.asked().length;
@@ -77,17 +78,19 @@ function refused(error, form) {
   if (!shortfalls)
     return [el("p", { class: "verdict" }, state(error.code === "too_few_boards" ? "no boards" : "refused", "bad"), ` ${error.message}. `,
       error.code === "too_few_boards" && el("a", { href: "#/boards" }, "Go to the boards"))];
+  const inPlace = helps?.some((change) => change.replace);
+  const others = helps?.filter((change) => !change.replace) ?? [];
   return [
     el("p", { class: "verdict" }, state("does not fit", "bad"), ": ", el("strong", {}, `${number(missing)} bytes`), ` are missing on ${board}${shortfalls.length > 1 ? `, and ${shortfalls.length - 1} more board${shortfalls.length > 2 ? "s fall" : " falls"} short` : ""}.`),
     table(["board", "what is short", "needs", "has", "missing", "at layer"], shortfalls.map((s) => el("tr", {},
       cell(s.board), cell(RESOURCES[s.resource] ?? s.resource), cell(bytes(s.need_bytes), true), cell(bytes(s.have_bytes), true),
       cell(`${number(s.missing_bytes)} B`, true), el("td", {}, el("span", { class: "clip", title: s.op }, s.op))))),
-    form.replaceable() && shortfalls.some((s) => s.resource !== "arena") && el("p", { class: "helps" }, "The version that runs now holds part of the boards' memory. ",
+    inPlace && el("p", { class: "helps" }, "The version that runs now holds part of the boards' memory. ",
       el("button", { type: "button", onclick: form.replace }, "plan in its place")),
-    helps?.length
-      ? el("p", { class: "helps" }, "What would make it fit (the planner has tried it): ", helps.map((change) => attempt(change, form)))
-      : el("p", {}, "The planner has tried more boards like these, other shares and other strategies: none of them makes it fit. Boards with more memory, or a smaller model, would."),
-    shortfalls.some((s) => s.resource === "flash") && otherModels(form.model),
+    others.length
+      ? el("p", { class: "helps" }, "What would make it fit (the planner has tried it): ", others.map((change) => attempt(change, form)))
+      : !inPlace && el("p", {}, "The planner has tried more boards like these, other shares and other strategies: none of them makes it fit. Boards with more memory, or a smaller model, would."),
+    shortfalls.some((s) => s.resource === "flash") && !others.some((change) => change.retire) && otherModels(form.model),
     leftOut(form.asked()),
   ];
 }

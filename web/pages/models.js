@@ -42,12 +42,12 @@ function refusal(error) {
     facts(["layer", layer], ["operator", op], ["at byte", number(offset)], ["limit", number(limit)], ["this file", number(actual)])];
 }
 
-/** One file on its way: sent, imported, scheduled; what became of each step stays in sight until it is put away. */
+/** One file on its way: sent, imported, scheduled; what became of each step stays in sight until it is dismissed. */
 function uploading(file, name, away) {
   const steps = ["upload", "import", "schedule"].map((text) => el("li", {}, text));
   const progress = el("progress", { max: 1, value: 0, "aria-label": `upload of ${name}` });
   const result = el("div", { role: "status" });
-  const close = el("button", { type: "button", class: "plain-button", "aria-label": `put away ${name}`, onclick: () => away(element) }, "put away");
+  const close = el("button", { type: "button", class: "plain-button", "aria-label": `Dismiss ${name}`, onclick: () => away(element) }, "Dismiss");
   const element = el("li", { class: "note uploading" },
     el("div", { class: "head" }, el("h3", {}, name), el("span", { class: "faint" }, `${file.name}, ${bytes(file.size)}`), close),
     el("ol", { class: "steps" }, steps), progress, result);
