@@ -5,6 +5,7 @@
 #include "server/api/protocol.h"
 
 #include "server/base/bytes.h"
+#include "server/base/json_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static void answer_binary(struct http_exchange *x, const struct graph *graph,
                           const unsigned char *output)
 {
     json_t *json = document(graph, request, named, output);
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    char *text = json_text(json);
     json_decref(json);
     struct bytes bytes;
     bytes_init(&bytes, (size_t)1 << 30);

@@ -5,6 +5,7 @@
 #include "server/cli/cli.h"
 
 #include "server/base/error_json.h"
+#include "server/base/json_text.h"
 #include "server/base/id.h"
 #include "server/cli/commands.h"
 
@@ -97,9 +98,10 @@ int cli_wrong_usage(const struct cli_command *command, const char *format, ...)
 
 int cli_print_json(json_t *document)
 {
-    int bad =
-        !document || json_dumpf(document, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
+    char *text = json_text(document);
+    int bad = !text || puts(text) == EOF || fflush(stdout);
     json_decref(document);
+    free(text);
     if (bad)
         (void)fputs("shoal: the answer could not be written\n", stderr);
     return bad ? CLI_REFUSED : CLI_DONE;

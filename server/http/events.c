@@ -5,6 +5,8 @@
  */
 #include "server/http/internal.h"
 
+#include "server/base/json_text.h"
+
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,7 +102,9 @@ void http_events_free(struct http_events *events)
 
 void http_events_publish(struct http_events *events, const char *name, const json_t *json)
 {
-    char *data = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_t *own = json_deep_copy(json);
+    char *data = json_text(own);
+    json_decref(own);
     if (!data)
         return;
     pthread_mutex_lock(&events->mutex);

@@ -5,6 +5,7 @@
 #include "server/http/internal.h"
 
 #include "server/base/error_json.h"
+#include "server/base/json_text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -94,7 +95,7 @@ void http_answer(struct http_exchange *exchange, int status, struct MHD_Response
 
 int http_json(struct http_exchange *exchange, int status, json_t *json)
 {
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12)) : NULL;
+    char *text = json_text(json);
     json_decref(json);
     if (!text)
         return http_fail_status(exchange, STATUS_NO_MEMORY, "out of memory");

@@ -49,6 +49,8 @@ check_equal no_two_deployments_fit "$STATUS" 422
 check_equal replacing_the_former_is_offered "$(field "$helps | map(select(.replace))[0] | .replace and .latency_ms > 0")" true
 api_json POST /api/v1/plans '{"model":"digits","strategy":"neuron","shares":"even","replace":true}'
 check_equal and_it_fits_then "$STATUS" 200
+check_equal milliseconds_have_three_decimals_at_most "$(body | grep -oE '_ms":[0-9.e-]+' | grep -cE '\.[0-9]{4,}|e')" 0
+check_equal of_many_milliseconds "$([ "$(body | grep -oE '_ms":[0-9.]+' | wc -l)" -gt 20 ] && echo yes)" yes
 "$B/shoal" deploy digits --strategy neuron --shares even >/dev/null 2>"$work/said"
 check_match command_line_names_the_option "$(cat "$work/said")" 'it would fit with --replace: '
 api_json POST /api/v1/deployments '{"model":"digits","strategy":"neuron","shares":"even","replace":true}'

@@ -2,6 +2,7 @@
 #include "server/base/clock.h"
 #include "server/base/hash.h"
 #include "server/base/id.h"
+#include "server/base/json_text.h"
 #include "server/base/log.h"
 #include "server/base/utf8.h"
 #include "shared/base/base32.h"
@@ -308,6 +309,22 @@ static void log_below_the_level_is_dropped(void **state)
     assert_int_equal(log_level_from_name("loud"), -1);
 }
 
+static void milliseconds_leave_with_three_decimals_and_other_numbers_with_all(void **state)
+{
+    (void)state;
+    json_t *json = json_pack("{s:f, s:f, s:{s:f, s:[f]}, s:[{s:f}], s:i}", "latency_ms", 26.24937761163,
+                             "share", 0.24937761163, "times_ms", "mean", 0.00049, "all", 1.0006, "list",
+                             "moving_ms", 23.749, "until_ms", 7);
+    char *text = json_text(json);
+    assert_non_null(text);
+    assert_string_equal(text,
+                        "{\"latency_ms\":26.249,\"share\":0.24937761163,\"times_ms\":{\"mean\":0.0,\"all\":"
+                        "[1.001]},\"list\":[{\"moving_ms\":23.749}],\"until_ms\":7}");
+    free(text);
+    json_decref(json);
+    assert_null(json_text(NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +343,7 @@ int main(void)
         cmocka_unit_test(log_line_cannot_be_forged_by_its_text),
         cmocka_unit_test(log_line_too_long_is_cut_and_marked),
         cmocka_unit_test(log_below_the_level_is_dropped),
+        cmocka_unit_test(milliseconds_leave_with_three_decimals_and_other_numbers_with_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
