@@ -17,6 +17,7 @@ struct net_tensor {
     int32_t storage;  /* the tensor whose memory it is: itself, or through views the first one */
     bool joined;      /* it is made within the output of a concatenation, its storage */
     int32_t at;       /* joined: element of the storage at which it begins */
+    bool outside;     /* in a patch: its output, which is written where it stays; only its sums count */
     int32_t producer; /* op of the net; -1: there from the start */
     int32_t *readers; /* ops of the net, each once */
     int32_t n_readers;

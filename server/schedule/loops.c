@@ -204,7 +204,7 @@ static void walk_op(const struct loops *loops, const struct body *body, struct w
     if (body->form[k] == FORM_PART) {
         bool placed = find_place(loops, body, walk, order, at, &host, &input);
         if (body->kept[k])
-            walk->saved += placed && host >= 0 ? bytes : 0;
+            walk->saved += placed && host >= 0 && !net->tensors[op->out].outside ? bytes : 0;
         else if (!placed)
             walk->part[k] = bytes / body->iterations;
         else if (input >= 0) {

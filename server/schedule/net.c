@@ -215,7 +215,7 @@ int64_t net_live(const struct net *net, const done_word *done, bool streamed)
         for (int32_t j = 0; j < k && !counted; j++)
             counted = net->tensors[net->used[j]].storage == storage &&
                       net_is_live(net, done, net->used[j], streamed);
-        if (!counted)
+        if (!counted && !net->tensors[storage].outside)
             sum += net->tensors[storage].bytes;
     }
     return sum;
@@ -227,7 +227,7 @@ int64_t net_new_bytes(const struct net *net, const done_word *done, int32_t tens
     for (int32_t k = 0; k < net->n_used && net->tensors[tensor].joined; k++)
         if (net->tensors[net->used[k]].storage == storage && net_is_live(net, done, net->used[k], false))
             return 0;
-    return net->tensors[storage].bytes;
+    return net->tensors[storage].outside ? 0 : net->tensors[storage].bytes;
 }
 
 /* The only name of memory of its own, made by an operator that writes it once. */

@@ -100,35 +100,46 @@ static int64_t extra_macs(const struct patches *p, const struct axis *h, const s
     return extra;
 }
 
-/* The most that the output's rows and the remaining rows of dying inputs take at the end of a band, with
- * everything else that is live. */
+/* How far the output grows into the place of a dying input, which frees rows that no later band needs: bytes
+ * that the two take less than apart. */
+static int64_t grown_bytes(const struct patches *p, int32_t tile, int32_t tensor)
+{
+    const struct net_tensor *in = &p->net->tensors[tensor],
+                            *out = &p->net->tensors[p->net->ops[p->ops[p->n - 1]].out];
+    int64_t in_row = in->bytes / in->shape.h, out_row = out->bytes / out->shape.h, apart = 0;
+    struct box last = box_whole(out->shape), boxes[PATCH_OPS_MAX];
+    int32_t first = in->shape.h; /* row that this or a later band needs */
+    for (int32_t at = (out->shape.h - 1) / tile * tile; at >= 0; at -= tile) {
+        last.h0 = at;
+        last.h1 = at + tile < out->shape.h ? at + tile : out->shape.h;
+        struct box need = boxes_for(p, last, boxes, tensor);
+        first = !box_empty(need) && need.h0 < first ? need.h0 : first;
+        int64_t more = first < in->shape.h ? out_row * last.h1 - in_row * first : 0;
+        apart = more > apart ? more : apart;
+    }
+    int64_t both = in->bytes + apart > out->bytes ? in->bytes + apart : out->bytes;
+    return in->bytes + out->bytes - both;
+}
+
+/* What is live and the output take while patches are made: the output grows into the place of one input,
+ * since offsets can hold no more. */
 static int64_t held_bytes(const struct patches *p, int32_t tile)
 {
     const struct net *net = p->net;
     int32_t out = net->ops[p->ops[p->n - 1]].out;
-    struct box whole = whole_of(p, out), boxes[PATCH_OPS_MAX];
-    int64_t base = net_live(net, p->done, false), most = 0;
-    for (int32_t at = 0; at < whole.h1; at += tile) {
-        struct box last = whole;
-        last.h0 = at;
-        last.h1 = at + tile < whole.h1 ? at + tile : whole.h1;
-        int64_t held = base + (net->tensors[out].joined ? net_new_bytes(net, p->done, out)
-                                                        : net->tensors[out].bytes / whole.h1 * last.h1);
-        for (int32_t k = 0; k < net->n_used; k++) {
-            int32_t t = net->used[k];
-            if (!net_is_live(net, p->done, t, false) || !net_dies(net, p->after, t) ||
-                net->tensors[t].storage != t)
-                continue;
-            bool alone = true;
-            for (int32_t j = 0; j < net->n_used && alone; j++)
-                alone = net->used[j] == t || net->tensors[net->used[j]].storage != t;
-            struct box need = boxes_for(p, last, boxes, t);
-            if (alone && !box_empty(need))
-                held -= net->tensors[t].bytes / net->tensors[t].shape.h * need.h0;
-        }
-        most = held > most ? held : most;
+    int64_t gain = 0;
+    for (int32_t k = 0; k < net->n_used && !net->tensors[out].joined; k++) {
+        int32_t t = net->used[k];
+        if (!net_is_live(net, p->done, t, false) || !net_dies(net, p->after, t) ||
+            net->tensors[t].storage != t)
+            continue;
+        bool alone = true;
+        for (int32_t j = 0; j < net->n_used && alone; j++)
+            alone = net->used[j] == t || net->tensors[net->used[j]].storage != t;
+        int64_t grown = alone ? grown_bytes(p, tile, t) : 0;
+        gain = grown > gain ? grown : gain;
     }
-    return most;
+    return net_live(net, p->done, false) + net_new_bytes(net, p->done, out) - gain;
 }
 
 /* A net of the largest boxes within a patch, whose inputs lie outside and count nothing. */
@@ -228,7 +239,7 @@ static void add_inside(struct inner *inner, int32_t k, int32_t h, int32_t w, boo
 {
     struct net_tensor *out = &inner->net.tensors[inner->ops[k].out];
     out->bytes = (int64_t)h * w * out->shape.c;
-    out->output = last;
+    out->output = out->outside = last;
     out->storage = inner->ops[k].out;
     out->joined = false;
     out->producer = k;
@@ -284,7 +295,7 @@ static bool set_grid(const struct patches *p, int32_t tile_h, int32_t tile_w, st
     return true;
 }
 
-/* How a patch is made with the least memory. The output counts as if the patch had its own. */
+/* How a patch is made with the least memory. */
 static bool search_inner(const struct patches *p, const struct grid *grid, bool rows,
                          struct search_result *result)
 {

@@ -177,24 +177,56 @@ static void set_phases(struct segment *s)
     }
 }
 
-/* The tick after which each row of a tensor is read no more, never falling; INT64_MIN where nobody reads. */
-static void last_reads(struct segment *s, int32_t tensor, int64_t *last)
+/* When row `row` is made among all that operators do: in a tick they run in their order, behind what arrives.
+ */
+static int64_t moment(const struct segment *s, const struct value *value, int32_t row)
+{
+    return made_at(value, row) * (s->n + 1) + value->op + 1;
+}
+
+/* The last moment at which each row of a tensor is read that is there before, never falling; INT64_MIN where
+ * nobody reads. */
+static void last_moments(struct segment *s, int32_t tensor, int64_t *last)
 {
     const struct net *net = s->net;
-    const struct value *self = value_of(s, tensor);
     int32_t h = net->tensors[tensor].shape.h;
     for (int32_t y = 0; y < h; y++)
-        last[y] = self ? made_at(self, y) : INT64_MIN;
+        last[y] = INT64_MIN;
     for (int32_t k = 0; k < s->n; k++) {
         const struct net_op *op = &net->ops[s->ops[k]];
         const struct value *out = value_of(s, op->out);
         for (int32_t i = 0; i < op->n_in; i++) {
             if (op->in[i] != tensor)
                 continue;
-            if (op->row_sums && !self)
-                for (int32_t y = 0; y < h; y++) /* a pool over a tensor that is there: a row a tick */
-                    last[y] = out->phase + y > last[y] ? out->phase + y : last[y];
+            if (op->row_sums)
+                for (int32_t y = 0; y < h; y++) { /* a pool: a row a tick */
+                    int64_t at = (out->phase + y) * (s->n + 1) + k + 1;
+                    last[y] = at > last[y] ? at : last[y];
+                }
             /* Rows behind the first that r needs follow below: what is read never moves back. */
+            for (int32_t r = 0; r < net->tensors[op->out].shape.h && !op->row_sums; r++)
+                if (op->need1[i][r] > op->need0[i][r] && moment(s, out, r) > last[op->need0[i][r]])
+                    last[op->need0[i][r]] = moment(s, out, r);
+        }
+    }
+    for (int32_t y = 1; y < h; y++)
+        last[y] = last[y] > last[y - 1] ? last[y] : last[y - 1];
+}
+
+/* The tick after which each row of a value is read no more, never falling. */
+static void last_reads(struct segment *s, int32_t tensor, int64_t *last)
+{
+    const struct net *net = s->net;
+    const struct value *self = value_of(s, tensor);
+    int32_t h = net->tensors[tensor].shape.h;
+    for (int32_t y = 0; y < h; y++)
+        last[y] = made_at(self, y);
+    for (int32_t k = 0; k < s->n; k++) {
+        const struct net_op *op = &net->ops[s->ops[k]];
+        const struct value *out = value_of(s, op->out);
+        for (int32_t i = 0; i < op->n_in; i++) {
+            if (op->in[i] != tensor)
+                continue;
             for (int32_t r = 0; r < net->tensors[op->out].shape.h && !op->row_sums; r++)
                 if (op->need1[i][r] > op->need0[i][r] && made_at(out, r) > last[op->need0[i][r]])
                     last[op->need0[i][r]] = made_at(out, r);
@@ -259,9 +291,9 @@ static void set_overwritten(struct segment *s, struct value *value, bool one_row
                 s->overwrites[k] = value->overwritten = true;
 }
 
-/* The last operator that reads a dying tensor writes a kept output over it: the row is free in the same tick.
- * Returns that output, or -1. */
-static int32_t free_overwritten(struct segment *s, int32_t tensor, int64_t *last)
+/* The last operator that reads a dying tensor writes a kept output over it, element by element. Returns that
+ * output, or -1. */
+static int32_t find_over(struct segment *s, int32_t tensor, const int64_t *last)
 {
     for (int32_t k = s->n - 1; k >= 0; k--) {
         const struct net_op *op = &s->net->ops[s->ops[k]];
@@ -271,9 +303,7 @@ static int32_t free_overwritten(struct segment *s, int32_t tensor, int64_t *last
             const struct value *out = value_of(s, op->out);
             bool latest = may_overwrite(s, k, i) && out->kept && !out->sums;
             for (int32_t y = 0; y < s->net->tensors[tensor].shape.h && latest; y++)
-                latest = last[y] == made_at(out, y);
-            for (int32_t y = 0; y < s->net->tensors[tensor].shape.h && latest; y++)
-                last[y]--;
+                latest = last[y] == moment(s, out, y);
             s->overwrites[k] |= latest;
             return latest ? out->tensor : -1;
         }
@@ -282,10 +312,10 @@ static int32_t free_overwritten(struct segment *s, int32_t tensor, int64_t *last
 }
 
 struct dying {
-    int64_t *last;
+    int64_t *last; /* moments */
     int64_t row_bytes;
     int32_t h;
-    int32_t over; /* the output that is written over it, -1: then `last` is a tick early */
+    int32_t over; /* the output that is written over it, -1 */
     bool paired;
 };
 
@@ -306,9 +336,8 @@ static int32_t find_dying(struct segment *s, bool streamed, struct dying *dying,
             alone = net->used[j] == t || net->tensors[net->used[j]].storage != t;
         if (!alone || n >= VALUES_MAX)
             continue;
-        last_reads(s, t, memory);
-        dying[n] =
-            (struct dying){memory, row_bytes(tensor), tensor->shape.h, free_overwritten(s, t, memory), false};
+        last_moments(s, t, memory);
+        dying[n] = (struct dying){memory, row_bytes(tensor), tensor->shape.h, find_over(s, t, memory), false};
         memory += tensor->shape.h;
         *base -= tensor->bytes;
         n++;
@@ -316,15 +345,16 @@ static int32_t find_dying(struct segment *s, bool streamed, struct dying *dying,
     return n;
 }
 
-/* Bytes that the output must lie below the input so as to grow into what is free. `early`: ticks that `last`
- * is early. */
-static int64_t distance(const struct dying *in, const struct value *out, int64_t row, int32_t h,
-                        int64_t early)
+/* Bytes that the output must lie below the input so as to grow into what is free. `over`: a row may lie where
+ * the operator that makes it reads last. */
+static int64_t distance(const struct segment *s, const struct dying *in, const struct value *out, int64_t row,
+                        int32_t h, bool over)
 {
     int64_t most = 0;
     int32_t freed = 0;
     for (int32_t r = 0; r < h; r++) {
-        while (freed < in->h && in->last[freed] + early < made_at(out, r))
+        int64_t at = made_at(out, r) * (s->n + 1) + out->first + 1; /* by what it overwrites, if anything */
+        while (freed < in->h && (in->last[freed] < at || (over && freed == r && in->last[freed] == at)))
             freed++;
         int64_t needed = (r + 1) * row - freed * in->row_bytes;
         most = freed < in->h && needed > most ? needed : most;
@@ -337,9 +367,9 @@ static int64_t together(const struct segment *s, const struct dying *in, const s
 {
     const struct net_tensor *tensor = &s->net->tensors[out->tensor];
     int64_t row = row_bytes(tensor), end = in->h * in->row_bytes;
-    int64_t apart = distance(in, out, row, tensor->shape.h, in->over >= 0 && in->over != out->tensor);
-    if (apart > 0 && in->over == out->tensor) /* in place, or not in the same tick */
-        apart = distance(in, out, row, tensor->shape.h, 1);
+    int64_t apart = distance(s, in, out, row, tensor->shape.h, in->over == out->tensor);
+    if (apart > 0 && in->over == out->tensor) /* in place, or behind it */
+        apart = distance(s, in, out, row, tensor->shape.h, false);
     return apart + end > tensor->bytes ? apart + end : tensor->bytes;
 }
 

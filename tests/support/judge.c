@@ -374,6 +374,12 @@ static void place_end(struct loop *l)
     l->tries--;
 }
 
+/* A patch's output is written where it stays, outside the patch. */
+static bool is_patch_end(const struct judge *j, int32_t tensor)
+{
+    return op_at(j, j->step->n_ops - 1)->output == tensor;
+}
+
 static void place_from(struct loop *l, int32_t k, const bool *patch)
 {
     if (k == l->step->n_ops) {
@@ -383,7 +389,8 @@ static void place_from(struct loop *l, int32_t k, const bool *patch)
     const struct op *op = loop_op(l, k);
     int32_t out = op->output, last = last_read(l, out), n = l->step->n_ops;
     bool kept = loop_kept(l, out, patch), sums = loop_sums(l, k);
-    int64_t own = patch || !l->j->within[out] ? loop_size(l, out) : new_size(l->j, out);
+    bool outside = patch && is_patch_end(l->j, out);
+    int64_t own = outside ? 0 : patch || !l->j->within[out] ? loop_size(l, out) : new_size(l->j, out);
     int64_t bytes =
         sums   ? loop_size(l, out) * l->j->options->accumulator / 8 + (!patch && l->j->within[out] ? own : 0)
         : kept ? own
@@ -732,12 +739,13 @@ static int64_t patch_outside(const struct judge *j, const int32_t *first, int32_
     return sum;
 }
 
-static int64_t inside_live(const struct judge *j, const int64_t *size, const bool *made, const bool *last)
+/* The patch's output lies outside. */
+static int64_t inside_live(const struct judge *j, const int64_t *size, const bool *made)
 {
     int64_t sum = 0;
-    for (int32_t k = 0; k < j->step->n_ops; k++) {
+    for (int32_t k = 0; k < j->step->n_ops - 1; k++) {
         int32_t t = op_at(j, k)->output;
-        bool needed = last[t];
+        bool needed = false;
         for (int32_t m = 0; m < j->step->n_ops; m++)
             needed |= !made[m] && reads(op_at(j, m), t);
         sum += made[k] && needed ? size[t] : 0;
@@ -881,6 +889,7 @@ static int64_t inner_rows_bytes(struct judge *j, const struct schedule_step *inn
         row[i] = (int64_t)j->step->patch_w[r.place[i]] * j->graph->tensors[t].shape.c;
         row[i] = channels ? row[i] / inner->iterations * inner->k : row[i];
         fixed += channels && loop_sums(&forms, i) ? size[t] * j->options->accumulator / 8
+                 : is_patch_end(j, t)             ? 0
                  : kept[t]                        ? size[t]
                  : r.rows[i]->passing             ? 0
                                                   : row[i] * r.rows[i]->ring;
@@ -908,7 +917,7 @@ static int64_t patch_inside(struct judge *j, const int64_t *size)
     last[op_at(j, step->n_ops - 1)->output] = true;
     for (int32_t s = 0; s < step->n_inner && j->legal; s++) {
         const struct schedule_step *inner = &step->inner[s];
-        int64_t before = inside_live(j, size, made, last);
+        int64_t before = inside_live(j, size, made);
         bool *kept = calloc((size_t)j->graph->n_tensors, sizeof *kept);
         bool now[64];
         memcpy(now, made, sizeof now);
@@ -932,7 +941,7 @@ static int64_t patch_inside(struct judge *j, const int64_t *size)
             fault(j, "a patch has no steps of mode %d", (int)inner->mode);
         if (inner->mode == SCHEDULE_FULL) {
             const struct op *op = &j->graph->ops[inner->ops[0]];
-            bytes = size[op->output];
+            bytes = is_patch_end(j, op->output) ? 0 : size[op->output];
             for (int32_t i = 0; i < op->n_inputs; i++)
                 if (row_of(op)->inplace && size[op->inputs[i]] == bytes &&
                     maker_in_step(j, op->inputs[i]) >= 0 && !kept[op->inputs[i]])
