@@ -43,6 +43,13 @@ static void print_overview(FILE *to)
         to);
 }
 
+void cli_print_help(const struct cli_command *command)
+{
+    print_usage(stdout, command);
+    (void)printf("%s\n", command->summary);
+    cli_print_meanings(command);
+}
+
 static int help(int argc, char **argv)
 {
     if (argc > 2) {
@@ -51,9 +58,7 @@ static int help(int argc, char **argv)
             (void)fprintf(stderr, "shoal: there is no command '%s'\n", argv[2]);
             return CLI_WRONG_USAGE;
         }
-        print_usage(stdout, command);
-        (void)printf("%s\n", command->summary);
-        cli_print_meanings(command);
+        cli_print_help(command);
         return fflush(stdout) ? CLI_REFUSED : CLI_DONE;
     }
     print_overview(stdout);

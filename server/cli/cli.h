@@ -35,7 +35,7 @@ enum cli_kind {
     CLI_TEXT,   /* target const char **, borrowed from argv */
     CLI_NUMBER, /* decimal, within [min, max]; target int64_t * */
     CLI_BYTES,  /* as CLI_NUMBER, not negative; K and M at the end are 1024 and 1024 * 1024 */
-    CLI_REAL,   /* finite decimal; target double * */
+    CLI_REAL,   /* finite decimal, within [min, max] where these differ; target double * */
     CLI_CHOICE  /* one of "a|b|c" in `choices`; target int *: its index */
 };
 
@@ -52,12 +52,15 @@ struct cli_option {
  * Parses `--name VALUE`, `--name=VALUE`, `--flag` and positional arguments in any order; `--` ends the
  * options; "-" is positional. The positionals go to positional[0..], between min and max of them, and
  * *n_positional says how many (NULL is allowed). True: go on. False: the caller returns *exit_code at once
- * (--help printed the usage, or something was wrong and was named together with the usage on standard error).
+ * (--help printed the command's help, or something was wrong and was named together with the usage on
+ * standard error).
  */
 bool cli_options(const struct cli_command *command, int argc, char **argv, const struct cli_option *options,
                  size_t n_options, const char **positional, int min_positional, int max_positional,
                  int *n_positional, int *exit_code);
 
+/* Usage, summary and what each option means, on standard output: `shoal help COMMAND` and --help alike. */
+void cli_print_help(const struct cli_command *command);
 /* Prints what the options of the command's usage mean, a line each, on standard output. */
 void cli_print_meanings(const struct cli_command *command);
 

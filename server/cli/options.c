@@ -66,7 +66,8 @@ static bool set_real(const struct cli_option *option, const char *value)
         return false;
     char *end;
     double number = strtod(value, &end);
-    if (*end || !isfinite(number))
+    if (*end || !isfinite(number) ||
+        (option->max > option->min && (number < (double)option->min || number > (double)option->max)))
         return false;
     *(double *)option->target = number;
     return true;
@@ -94,6 +95,9 @@ static int set(const struct cli_command *command, const struct cli_option *optio
     case CLI_REAL:
         if (set_real(option, value))
             return CLI_DONE;
+        if (option->max > option->min)
+            return cli_wrong_usage(command, "--%s takes a number from %lld to %lld, not '%s'", option->name,
+                                   (long long)option->min, (long long)option->max, value);
         return cli_wrong_usage(command, "--%s takes a number, not '%s'", option->name, value);
     case CLI_CHOICE: {
         int choice = choice_of(option->choices, value);
@@ -145,7 +149,7 @@ bool cli_options(const struct cli_command *command, int argc, char **argv, const
             ended = true;
             at++;
         } else if (!ended && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
-            (void)printf("usage: shoal %s %s\n%s\n", command->name, command->usage, command->summary);
+            cli_print_help(command);
             return false;
         } else if (!ended && strncmp(arg, "--", 2) == 0) {
             *exit_code = take(command, argc, argv, &at, options, n_options, &seen);

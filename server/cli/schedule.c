@@ -3,6 +3,7 @@
 #include "server/base/file.h"
 #include "server/cli/commands.h"
 #include "server/cli/fleet_options.h"
+#include "server/cli/schedule_table.h"
 #include "server/emit/emit.h"
 #include "server/import/import.h"
 #include "server/schedule/json.h"
@@ -12,72 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PROFILE_BYTES_MAX = 64 * 1024 };
-
-static long long number(json_t *object, const char *key)
-{
-    return (long long)json_integer_value(json_object_get(object, key));
-}
-
-static void print_step(json_t *step)
-{
-    json_t *ops = json_object_get(step, "ops"), *name;
-    size_t i;
-    (void)printf("%-8s %10lld ", json_string_value(json_object_get(step, "mode")),
-                 number(step, "peak_bytes"));
-    if (number(step, "k"))
-        (void)printf(" k=%lld%s", number(step, "k"),
-                     json_is_true(json_object_get(step, "rings")) ? " rings" : "");
-    if (json_is_array(json_object_get(step, "tile")))
-        (void)printf(" tile %lldx%lld",
-                     (long long)json_integer_value(json_array_get(json_object_get(step, "tile"), 0)),
-                     (long long)json_integer_value(json_array_get(json_object_get(step, "tile"), 1)));
-    if (number(step, "again"))
-        (void)printf(" only for the last:");
-    json_array_foreach(ops, i, name)(void) printf(" %s", json_string_value(name));
-    (void)printf("\n");
-}
-
-/* What the packer could not avoid, beyond alignment. */
-static const char *beyond(json_t *partial)
-{
-    static char text[64];
-    long long more =
-        number(partial, "arena_bytes") - number(partial, "peak_bytes") - number(partial, "scratch_bytes");
-    text[0] = 0;
-    if (more >= 32)
-        (void)snprintf(text, sizeof text, ", %lld more than peak and scratch", more);
-    return text;
-}
-
-static void print_table(json_t *schedule)
-{
-    json_t *partial = json_object_get(schedule, "partial"), *item;
-    json_t *bottleneck = json_object_get(schedule, "bottleneck");
-    size_t i;
-    json_array_foreach(json_object_get(partial, "steps"), i, item) print_step(item);
-    json_t *ordinary = json_object_get(schedule, "ordinary");
-    (void)printf("\npeak %lld bytes (operator by operator %lld), extra MACs %lld of %lld\n",
-                 number(partial, "peak_bytes"), number(ordinary, "peak_bytes"), number(partial, "extra_macs"),
-                 number(schedule, "macs"));
-    if (number(partial, "arena_bytes"))
-        (void)printf("arena %lld bytes with %lld of scratch%s\n", number(partial, "arena_bytes"),
-                     number(partial, "scratch_bytes"), beyond(partial));
-    (void)printf("predicted %.1f ms (operator by operator %.1f)\n",
-                 json_real_value(json_object_get(partial, "predicted_ms")),
-                 json_real_value(json_object_get(ordinary, "predicted_ms")));
-    const char *op = json_string_value(json_object_get(bottleneck, "op"));
-    (void)printf("bottleneck: %s\n", op ? op : "-");
-    json_array_foreach(json_object_get(bottleneck, "tensors"), i, item)(void)
-        printf("  %-7s %10lld  %s\n", json_string_value(json_object_get(item, "role")), number(item, "bytes"),
-               json_string_value(json_object_get(item, "name")));
-    if (!json_is_true(json_object_get(schedule, "exhaustive")))
-        (void)printf("the graph is too large to try everything\n");
-    const char *reason = json_string_value(json_object_get(schedule, "why_not_executable"));
-    if (reason)
-        (void)printf("not executable: %s\n", reason);
-}
 
 static struct graph *read_json(const uint8_t *bytes, size_t size, struct error *error)
 {
@@ -115,6 +53,27 @@ static struct graph *read_network(const char *path, bool *weights, struct error 
     return graph;
 }
 
+/* What would need less, found out: the same with one option more. */
+static void print_helps(const struct graph *graph, const struct schedule_options *options)
+{
+    struct schedule_options more[2] = {*options, *options};
+    const char *const names[2] = {"--extra-macs 50", "--image streamed"};
+    bool tried[2] = {options->extra_macs < 50 && options->axes == SCHEDULE_AXES_ALL, !options->streamed};
+    more[0].extra_macs = 50;
+    more[1].streamed = true;
+    for (int i = 0; i < 2; i++) {
+        more[i].ram = 0;
+        struct schedule *schedule = tried[i] ? schedule_make(graph, &more[i], NULL) : NULL;
+        if (schedule && schedule->peak_bytes <= options->ram)
+            (void)fprintf(stderr, "  with %s it fits: %lld bytes\n", names[i],
+                          (long long)schedule->peak_bytes);
+        else if (schedule)
+            (void)fprintf(stderr, "  with %s it does not fit either: %lld bytes\n", names[i],
+                          (long long)schedule->peak_bytes);
+        schedule_free(schedule);
+    }
+}
+
 static int show(const struct graph *graph, const struct schedule_options *options, bool weights, bool json)
 {
     struct error error;
@@ -122,14 +81,13 @@ static int show(const struct graph *graph, const struct schedule_options *option
     json_t *schedule = schedule_describe(graph, options, weights ? emit_schedule : NULL, &error);
     if (!schedule) {
         int code = cli_fail(json, &error);
-        if (error.status == STATUS_DOES_NOT_FIT && options->extra_macs <= 0)
-            (void)fputs("  --extra-macs 50 lets parts be computed again: less memory for more time\n",
-                        stderr);
+        if (error.status == STATUS_DOES_NOT_FIT && !json)
+            print_helps(graph, options);
         return code;
     }
     if (json)
         return cli_print_json(schedule);
-    print_table(schedule);
+    schedule_table_print(schedule);
     json_decref(schedule);
     return fflush(stdout) ? CLI_REFUSED : CLI_DONE;
 }
@@ -141,7 +99,11 @@ static int read_profile(const char *text, struct schedule_board *board, struct e
     size_t size;
     json_error_t reason;
     json_t *json = plan_profile(text) ? json_string(text) : NULL;
-    if (!json && file_read(text, PROFILE_BYTES_MAX, &bytes, &size, error) == 0) {
+    bool named = !json && access(text, F_OK) < 0;
+    if (named)
+        error_set(error, STATUS_INVALID_ARGUMENT,
+                  "--profile '%s' is neither teensy41-good, teensy41-cautious, nor a file", text);
+    if (!json && !named && file_read(text, PROFILE_BYTES_MAX, &bytes, &size, error) == 0) {
         json = json_loadb((const char *)bytes, size, JSON_REJECT_DUPLICATES, &reason);
         free(bytes);
         if (!json)
@@ -161,7 +123,7 @@ int cli_schedule(const struct cli_command *self, int argc, char **argv)
     const struct cli_option options[] = {
         {.name = "accumulator", .kind = CLI_CHOICE, .target = &accumulator, .choices = "32|16|8"},
         {.name = "axes", .kind = CLI_CHOICE, .target = &axes, .choices = "channels|rows|all"},
-        {.name = "extra-macs", .kind = CLI_REAL, .target = &chosen.extra_macs},
+        {.name = "extra-macs", .kind = CLI_REAL, .target = &chosen.extra_macs, .min = 0, .max = 1000},
         {.name = "image", .kind = CLI_CHOICE, .target = &image, .choices = "counted|streamed"},
         {.name = "ram", .kind = CLI_BYTES, .target = &chosen.ram, .min = 1, .max = (int64_t)1 << 40},
         {.name = "profile", .kind = CLI_TEXT, .target = &profile},

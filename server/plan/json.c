@@ -1,7 +1,7 @@
 /*
  * A plan as JSON, whole, and its hash. Lists of records are arrays of numbers, since a plan has thousands of
  * them. The canonical form has sorted keys and no spaces; the hash covers all that planning decides, so
- * neither "hash" nor what emit adds ("fragments", "fragment_bytes").
+ * neither "hash" nor what emit adds ("fragments", "fragment_bytes"), nor "forms", which is for people.
  */
 #include "server/plan/json.h"
 
@@ -210,6 +210,7 @@ int plan_json_set_board(json_t *plan, int32_t party, const struct plan_board *bo
         status = STATUS_NO_MEMORY;
     json_object_del(core, "hash");
     json_object_del(core, "fragments");
+    json_object_del(core, "forms");
     if (status == 0)
         status = hash_json(core, hash);
     if (status == 0)
@@ -221,8 +222,9 @@ int plan_json_set_board(json_t *plan, int32_t party, const struct plan_board *bo
 
 json_t *plan_to_json(const struct plan *plan)
 {
-    json_t *object = core_json(plan), *fragments = json_array();
+    json_t *object = core_json(plan), *fragments = json_array(), *forms = json_array();
     for (int32_t b = 0; b < plan->n_boards; b++) {
+        json_array_append_new(forms, json_forms(&plan->parties[b]));
         char hex[HASH_HEX_BYTES];
         hash_hex(plan->table.fragments[b], hex);
         json_t *fragment = json_object();
@@ -230,6 +232,7 @@ json_t *plan_to_json(const struct plan *plan)
         put_int(fragment, "bytes", plan->parties[b].fragment_bytes);
         json_array_append_new(fragments, fragment);
     }
+    json_object_set_new(object, "forms", forms);
     json_object_set_new(object, "fragments", fragments);
     json_object_set_new(object, "hash", json_string(plan->hash));
     return object;
@@ -505,6 +508,14 @@ static void get_fragments(struct reader *reader, json_t *array)
     }
 }
 
+static void get_forms(struct reader *reader, json_t *array)
+{
+    struct plan *plan = reader->plan;
+    for (int32_t b = 0; b < plan->n_boards && !reader->bad; b++)
+        if (!json_forms_read(reader->graph, plan->arena, json_array_get(array, (size_t)b), &plan->parties[b]))
+            spoil(reader, "forms");
+}
+
 static void get_options(struct reader *reader, json_t *json)
 {
     struct plan *plan = reader->plan;
@@ -571,6 +582,7 @@ static void get_plan(struct reader *reader, json_t *json)
                   &reader->plan->parties[b]);
     if (!reader->bad)
         get_fragments(reader, json_object_get(json, "fragments"));
+    get_forms(reader, json_object_get(json, "forms"));
     if (!reader->bad)
         get_sums(reader, json);
 }

@@ -72,21 +72,17 @@ static struct lowered *own(struct maker *maker, const struct lowered *from)
     return to;
 }
 
-static void list_steps(struct maker *maker, const struct schedule *schedule, struct plan_party *party)
+static void list_steps(struct maker *maker, const struct schedule_step *steps, int32_t n,
+                       const struct schedule_step *outer, struct plan_partial **to, int32_t *n_to)
 {
-    party->partial = maker_alloc(maker, (size_t)schedule->n_steps + 1, sizeof *party->partial);
-    party->n_partial = party->partial ? schedule->n_steps : 0;
-    for (int32_t s = 0; s < party->n_partial; s++) {
-        const struct schedule_step *from = &schedule->steps[s];
-        struct plan_partial *to = &party->partial[s];
-        to->mode = from->mode;
-        to->k = from->k;
-        to->tile_h = from->tile_h;
-        to->tile_w = from->tile_w;
-        to->again = from->again;
-        to->peak_bytes = from->peak_bytes;
-        to->n_ops = from->n_ops;
-        to->ops = copied(maker, from->ops, from->n_ops, sizeof *to->ops);
+    *to = maker_alloc(maker, (size_t)n + 1, sizeof **to);
+    *n_to = *to ? n : 0;
+    for (int32_t s = 0; s < *n_to; s++) {
+        struct plan_partial *step = &(*to)[s];
+        step->form = schedule_form(maker->graph, maker->partial, &steps[s], outer);
+        step->n_ops = steps[s].n_ops;
+        step->ops = copied(maker, steps[s].ops, steps[s].n_ops, sizeof *step->ops);
+        list_steps(maker, steps[s].inner, steps[s].n_inner, &steps[s], &step->inner, &step->n_inner);
     }
 }
 
@@ -139,7 +135,8 @@ static void set_program(struct maker *maker)
     schedule_lowered_free(lowered);
     if (party->arena_bytes > UINT32_MAX)
         error_set(maker->error, STATUS_DOES_NOT_FIT, "an arena of %lld bytes", (long long)party->arena_bytes);
-    list_steps(maker, maker->partial, party);
+    list_steps(maker, maker->partial->steps, maker->partial->n_steps, NULL, &party->partial,
+               &party->n_partial);
     party->peak_step = peak_step(party, maker->partial);
 }
 

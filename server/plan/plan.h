@@ -9,6 +9,7 @@
 #include "server/conduct/conduct.h"
 #include "server/model/graph.h"
 #include "shared/nn/layout.h"
+#include "server/schedule/form.h"
 #include "server/schedule/lower.h"
 
 #include <jansson.h>
@@ -108,10 +109,10 @@ struct plan_times {
 
 /* A step of a schedule of partial execution, for people. */
 struct plan_partial {
-    enum schedule_mode mode;
-    int32_t *ops, n_ops; /* of the graph */
-    int32_t k, tile_h, tile_w, again;
-    int64_t peak_bytes;
+    struct schedule_form form;
+    int32_t *ops, n_ops;        /* of the graph */
+    struct plan_partial *inner; /* PATCHES: how a patch is made; these have none */
+    int32_t n_inner;
 };
 
 /* One board's part. Where it has a program it runs that instead of `steps`: then these tell only what is

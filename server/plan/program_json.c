@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { RANGE_NUMBERS = 8, VIEW_NUMBERS = 19, CODE_NUMBERS = 16, BUFFER_NUMBERS = 10, NUMBERS_MAX = 19 };
+enum { STEP_NUMBERS = 6, FORM_NUMBERS = 10 };
 
 static json_t *numbers(const int64_t *values, size_t n)
 {
@@ -82,18 +83,26 @@ static json_t *buffers_json(const struct lowered *program)
     return array;
 }
 
-static json_t *steps_json(const struct plan_party *party)
+static json_t *steps_json(const struct plan_partial *steps, int32_t n)
 {
     json_t *array = json_array();
-    for (int32_t i = 0; i < party->n_partial; i++) {
-        const struct plan_partial *step = &party->partial[i];
+    for (int32_t i = 0; i < n; i++) {
+        const struct schedule_form *f = &steps[i].form;
+        const int64_t values[STEP_NUMBERS] = {f->mode, f->k, f->tile_h, f->tile_w, f->again, f->peak_bytes};
         json_t *ops = json_array();
-        for (int32_t k = 0; k < step->n_ops; k++)
-            json_array_append_new(ops, json_integer(step->ops[k]));
-        const int64_t n[6] = {step->mode, step->k, step->tile_h, step->tile_w, step->again, step->peak_bytes};
-        json_array_append_new(array, json_pack("[o,o]", numbers(n, 6), ops));
+        for (int32_t k = 0; k < steps[i].n_ops; k++)
+            json_array_append_new(ops, json_integer(steps[i].ops[k]));
+        json_array_append_new(array, json_pack("[o,o]", numbers(values, STEP_NUMBERS), ops));
     }
     return array;
+}
+
+/* What a step's record does not have, for people. */
+static json_t *form_json(const struct schedule_form *f)
+{
+    const int64_t values[FORM_NUMBERS] = {f->extra_macs, f->free,    f->rings,    f->turns,   f->patches_h,
+                                          f->patches_w,  f->rows_in, f->rows_out, f->ring_lo, f->ring_hi};
+    return numbers(values, FORM_NUMBERS);
 }
 
 json_t *json_program(const struct plan_party *party)
@@ -101,7 +110,22 @@ json_t *json_program(const struct plan_party *party)
     const struct lowered *program = party->program;
     return json_pack("{s:o, s:o, s:o, s:o, s:o}", "ranges", ranges_json(program), "views",
                      views_json(program), "code", code_json(program), "buffers", buffers_json(program),
-                     "steps", steps_json(party));
+                     "steps", steps_json(party->partial, party->n_partial));
+}
+
+json_t *json_forms(const struct plan_party *party)
+{
+    json_t *array = json_array();
+    for (int32_t i = 0; i < party->n_partial; i++) {
+        const struct plan_partial *step = &party->partial[i];
+        json_t *inner = json_array(), *steps = steps_json(step->inner, step->n_inner);
+        for (int32_t k = 0; k < step->n_inner; k++)
+            json_array_append_new(
+                inner, json_pack("[O,o]", json_array_get(steps, (size_t)k), form_json(&step->inner[k].form)));
+        json_array_append_new(array, json_pack("[o,o]", form_json(&step->form), inner));
+        json_decref(steps);
+    }
+    return array;
 }
 
 /* ---- reading ---- */
@@ -267,8 +291,8 @@ static void get_buffers(struct reading *r, const json_t *array)
 static void get_step(struct reading *r, const json_t *record, struct plan_partial *step)
 {
     const json_t *ops = json_array_get(record, 1);
-    int64_t n[6];
-    get(r, record, 0, n, 6);
+    int64_t n[STEP_NUMBERS];
+    get(r, record, 0, n, STEP_NUMBERS);
     r->bad |= !within(n[0], 0, SCHEDULE_PATCHES + 1);
     for (int k = 1; k < 5; k++)
         r->bad |= !within(n[k], 0, INT32_MAX);
@@ -278,12 +302,14 @@ static void get_step(struct reading *r, const json_t *record, struct plan_partia
         r->bad |= !within(op, 0, r->graph->n_ops);
         step->ops[k] = r->bad ? 0 : (int32_t)op;
     }
-    step->mode = r->bad ? SCHEDULE_FULL : (enum schedule_mode)n[0];
-    step->k = (int32_t)n[1];
-    step->tile_h = (int32_t)n[2];
-    step->tile_w = (int32_t)n[3];
-    step->again = (int32_t)n[4];
-    step->peak_bytes = n[5];
+    if (r->bad)
+        return;
+    step->form = (struct schedule_form){.mode = (enum schedule_mode)n[0],
+                                        .k = (int32_t)n[1],
+                                        .tile_h = (int32_t)n[2],
+                                        .tile_w = (int32_t)n[3],
+                                        .again = (int32_t)n[4],
+                                        .peak_bytes = n[5]};
 }
 
 bool json_program_read(const struct graph *graph, struct arena *arena, const json_t *json,
@@ -301,5 +327,46 @@ bool json_program_read(const struct graph *graph, struct arena *arena, const jso
     party->partial = room(&r, steps, sizeof *party->partial, &party->n_partial);
     for (int32_t i = 0; i < party->n_partial && !r.bad; i++)
         get_step(&r, json_array_get(steps, (size_t)i), &party->partial[i]);
+    return !r.bad;
+}
+
+static void get_form(struct reading *r, const json_t *record, size_t index, struct schedule_form *form)
+{
+    int64_t n[FORM_NUMBERS];
+    get(r, record, index, n, FORM_NUMBERS);
+    for (int k = 1; k < FORM_NUMBERS; k++)
+        r->bad |= !within(n[k], 0, INT32_MAX);
+    if (r->bad)
+        return;
+    form->extra_macs = n[0];
+    form->free = n[1] != 0;
+    form->rings = n[2] != 0;
+    form->turns = (int32_t)n[3];
+    form->patches_h = (int32_t)n[4];
+    form->patches_w = (int32_t)n[5];
+    form->rows_in = (int32_t)n[6];
+    form->rows_out = (int32_t)n[7];
+    form->ring_lo = (int32_t)n[8];
+    form->ring_hi = (int32_t)n[9];
+}
+
+bool json_forms_read(const struct graph *graph, struct arena *arena, const json_t *json,
+                     struct plan_party *party)
+{
+    struct reading r = {.graph = graph, .arena = arena};
+    if (!json)
+        return true;
+    r.bad = !json_is_array(json) || json_array_size(json) != (size_t)party->n_partial;
+    for (int32_t i = 0; i < party->n_partial && !r.bad; i++) {
+        struct plan_partial *step = &party->partial[i];
+        const json_t *record = json_array_get(json, (size_t)i), *inner = json_array_get(record, 1);
+        get_form(&r, record, 0, &step->form);
+        step->inner = room(&r, inner, sizeof *step->inner, &step->n_inner);
+        for (int32_t k = 0; k < step->n_inner && !r.bad; k++) {
+            const json_t *each = json_array_get(inner, (size_t)k);
+            get_step(&r, json_array_get(each, 0), &step->inner[k]);
+            get_form(&r, each, 1, &step->inner[k].form);
+        }
+    }
     return !r.bad;
 }

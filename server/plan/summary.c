@@ -2,27 +2,20 @@
 #include "server/model/optable.h"
 #include "server/plan/plan.h"
 
+static json_t *steps_json(const struct plan *plan, const struct plan_partial *steps, int32_t n)
+{
+    json_t *array = json_array();
+    for (int32_t s = 0; s < n; s++)
+        json_array_append_new(array,
+                              schedule_form_json(plan->graph, &steps[s].form, steps[s].ops, steps[s].n_ops,
+                                                 steps_json(plan, steps[s].inner, steps[s].n_inner)));
+    return array;
+}
+
 /* What the board runs where that is not operator by operator; null where it is. */
 static json_t *schedule_json(const struct plan *plan, const struct plan_party *party)
 {
-    static const char *const modes[] = {"full", "channels", "rows", "patches"};
-    if (!party->program)
-        return json_null();
-    json_t *steps = json_array();
-    for (int32_t s = 0; s < party->n_partial; s++) {
-        const struct plan_partial *step = &party->partial[s];
-        json_t *ops = json_array(), *layers = json_array();
-        for (int32_t k = 0; k < step->n_ops; k++) {
-            json_array_append_new(ops, json_string(plan->graph->ops[step->ops[k]].name));
-            json_array_append_new(layers, json_integer(step->ops[k]));
-        }
-        json_t *tile = step->tile_h ? json_pack("[i,i]", (int)step->tile_h, (int)step->tile_w) : json_null();
-        json_array_append_new(
-            steps, json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:I}", "mode", modes[step->mode], "ops", ops,
-                             "layers", layers, "k", step->k ? json_integer(step->k) : json_null(), "tile",
-                             tile, "again", (int)step->again, "peak_bytes", (json_int_t)step->peak_bytes));
-    }
-    return steps;
+    return party->program ? steps_json(plan, party->partial, party->n_partial) : json_null();
 }
 
 static json_t *party_json(const struct plan *plan, int32_t b)

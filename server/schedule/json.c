@@ -5,13 +5,13 @@
 #include "server/schedule/json.h"
 
 #include "server/model/optable.h"
+#include "server/schedule/form.h"
 #include "server/schedule/lower.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const char *const axes_names[] = {"full", "channels", "rows", "all"};
-static const char *const mode_names[] = {"full", "channels", "rows", "patches"};
 
 struct schedule_options schedule_defaults(void)
 {
@@ -58,23 +58,17 @@ int schedule_options_read(const json_t *json, struct schedule_options *options, 
     return 0;
 }
 
-static json_t *step_json(const struct graph *graph, const struct schedule_step *step)
+/* `outer`: the step around an inner one, or NULL. */
+static json_t *step_json(const struct graph *graph, const struct schedule *schedule,
+                         const struct schedule_step *step, const struct schedule_step *outer)
 {
-    json_t *ops = json_array(), *layers = json_array();
-    for (int32_t i = 0; i < step->n_ops; i++) {
-        json_array_append_new(ops, json_string(graph->ops[step->ops[i]].name));
-        json_array_append_new(layers, json_integer(step->ops[i]));
-    }
-    json_t *tile = step->tile_h ? json_pack("[i,i]", (int)step->tile_h, (int)step->tile_w) : json_null();
+    struct schedule_form form = schedule_form(graph, schedule, step, outer);
     json_t *inner = json_array();
     for (int32_t i = 0; i < step->n_inner; i++)
-        json_array_append_new(inner, step_json(graph, &step->inner[i]));
-    return json_pack("{s:s, s:o, s:o, s:o, s:b, s:o, s:i, s:I, s:I, s:f, s:o}", "mode",
-                     mode_names[step->mode], "ops", ops, "layers", layers, "k",
-                     step->k ? json_integer(step->k) : json_null(), "rings",
-                     step->mode == SCHEDULE_CHANNELS && step->rows != NULL, "tile", tile, "again",
-                     (int)step->again, "extra_macs", (json_int_t)step->extra_macs, "peak_bytes",
-                     (json_int_t)step->peak_bytes, "predicted_ms", 1e3 * step->seconds, "inner", inner);
+        json_array_append_new(inner, step_json(graph, schedule, &step->inner[i], step));
+    json_t *json = schedule_form_json(graph, &form, step->ops, step->n_ops, inner);
+    json_object_set_new(json, "predicted_ms", json_real(1e3 * step->seconds));
+    return json;
 }
 
 static bool reads(const struct graph *graph, const struct schedule_step *step, int32_t tensor)
@@ -202,7 +196,7 @@ static json_t *partial_json(const struct graph *graph, const struct schedule *sc
 {
     json_t *steps = json_array();
     for (int32_t i = 0; i < schedule->n_steps; i++)
-        json_array_append_new(steps, step_json(graph, &schedule->steps[i]));
+        json_array_append_new(steps, step_json(graph, schedule, &schedule->steps[i], NULL));
     return json_pack("{s:I, s:f, s:o, s:o, s:I, s:o, s:o}", "peak_bytes", (json_int_t)schedule->peak_bytes,
                      "predicted_ms", 1e3 * schedule->seconds, "arena_bytes",
                      bytes_json(lowered, lowered ? lowered->arena_bytes : 0), "scratch_bytes",

@@ -17,8 +17,7 @@ typedef int schedule_check(const struct graph *graph, const struct schedule *sch
  * {"name","macs","params","ordinary":{"peak_bytes","predicted_ms"},
  * "partial":{"peak_bytes","predicted_ms","arena_bytes","scratch_bytes","extra_macs",
  * "program":{"instructions","executions","ranges","views","buffers"} or null,
- * "steps":[{"mode":"full|channels|rows|patches","ops":[],"layers":[],"k","rings","tile":[h,w] or
- * null,"again", "extra_macs","peak_bytes","predicted_ms","inner":[steps]}]},
+ * "steps":[{as in form.h,"predicted_ms","inner":[steps]}]},
  * "bottleneck":{"op","bytes","tensors":[{"name","bytes","role":"input|live|step"}]},
  * "options":{"accumulator","axes","extra_macs","image","ram"},"exhaustive","executable","why_not_executable","searched":[]}.
  * `again`: the first so many of ops only feed the last one and are computed once more in a later step. Role

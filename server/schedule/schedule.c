@@ -208,7 +208,7 @@ static int check_options(const struct schedule_options *options, struct error *e
 
 static void refuse_ram(int64_t need, int64_t ram, struct error *error)
 {
-    if (error_set(error, STATUS_DOES_NOT_FIT, "no schedule was found below %lld bytes; there are %lld",
+    if (error_set(error, STATUS_DOES_NOT_FIT, "the least arena that was found is %lld bytes; there are %lld",
                   (long long)need, (long long)ram) &&
         error)
         error->shortfall = (struct error_shortfall){

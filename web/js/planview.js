@@ -18,12 +18,12 @@ export function boxText(box) {
 export const boxesText = (boxes) =>
   boxes.slice(0, 3).map(boxText).join("; ") + (boxes.length > 3 ? `; and ${boxes.length - 3} more boxes` : "");
 
-const FUSED = /^(BatchNorm|FusedBatchNorm\w*|Relu6?|Conv2D\d*|BiasAdd\w*|MatMul)$/;
+const FUSED = new Set(["BatchNorm", "FusedBatchNorm", "FusedBatchNormV3", "batch_norm", "Relu", "Relu6", "relu", "relu6", "Conv2D", "BiasAdd", "MatMul"]);
 
-/** Converters name a layer by all that was fused into it: of the first path the last two steps that tell most. */
+/** Converters name a layer by all that was fused into it: of the first path the last two steps that tell most. As `shoal schedule`. */
 export function layerShort(name) {
-  const parts = (name ?? "").split(";")[0].split("/").filter(Boolean);
-  while (parts.length > 1 && FUSED.test(parts.at(-1))) parts.pop();
+  const parts = (name ?? "").split(";")[0].split("/");
+  while (parts.length > 1 && (FUSED.has(parts.at(-1)) || parts.at(-1) === parts.at(-2))) parts.pop();
   return parts.slice(-2).join("/") || name;
 }
 

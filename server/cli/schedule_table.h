@@ -1,0 +1,14 @@
+/* A schedule as a table on standard output, for `shoal schedule`. */
+#ifndef SHOAL_SERVER_CLI_SCHEDULE_TABLE_H
+#define SHOAL_SERVER_CLI_SCHEDULE_TABLE_H
+
+#include <jansson.h>
+
+/* `schedule` is schedule_describe's. Columns line up whatever the numbers; names stand last, long ones
+ * shortened to what tells most; the steps within a patch stand below its step. */
+void schedule_table_print(json_t *schedule);
+
+/* "4 at a time" and its like: how a step runs, in words; `macs` are the network's. */
+void schedule_table_how(json_t *step, long long macs, char *out, size_t size);
+
+#endif
