@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { REPLACE_MS = 600000 }; /* the new board is given its fragments meanwhile */
+
 static const char *text(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
@@ -54,7 +56,8 @@ static int one(struct client *client, const char *act, const char *board, const 
         body = json_pack("{s:s}", rename ? "name" : "by", word);
     (void)snprintf(path, sizeof path, "/api/v1/boards/%.700s%s%s", encoded ? encoded : "", slash, tail);
     free(encoded);
-    int code = client_json(client, method, path, body, 0, &answer);
+    int64_t timeout_ms = strcmp(act, "replace") == 0 ? REPLACE_MS : 0;
+    int code = client_json(client, method, path, body, timeout_ms, &answer);
     if (code != CLI_DONE)
         return code;
     if (client->json)

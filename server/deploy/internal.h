@@ -66,6 +66,8 @@ struct deployment {
     json_t *request; /* defaults filled in */
     bool promoted;
     int64_t active_ms;
+    /* what answers while a board that took a place is verified; NULL: nothing */
+    struct infer_route *former;
     /* current generation, NULL while planning the first */
     struct placed *placed;
     struct part *parts;
@@ -77,6 +79,19 @@ struct deployment {
     int64_t plan_by_ms;  /* planning again after a restart begins when all boards are back, or then; 0: no */
     bool replanning;     /* the former generation serves or waits meanwhile */
     enum deploy_state before; /* where a failed replan goes back to */
+};
+
+/* What a board gets before it takes a place; boards keep it meanwhile. */
+struct staged_fragment {
+    char sha[65];
+    uint8_t hash[WIRE_HASH_BYTES];
+    uint32_t bytes;
+};
+struct staged {
+    struct staged *next;
+    char board[FLEET_ID_BYTES], name[64];
+    struct staged_fragment *fragments;
+    size_t n;
 };
 
 /* A call for a thread; freed by whoever made it. */
@@ -107,7 +122,8 @@ struct route_row {
     enum deploy_state state;
     bool promoted;
     int64_t active_ms;
-    struct infer_route *route; /* a reference; NULL unless active or degraded */
+    struct infer_route *route; /* a reference; NULL unless active or degraded, or the former one answers */
+    bool former;
 };
 
 struct deploy {
@@ -121,6 +137,11 @@ struct deploy {
     int n_compilers;
     bool manager_started;
     struct deployment *deployments; /* manager only: all that are not final */
+    struct staged *staged;          /* manager only */
+    /* manager only: a board whose place was taken keeps its fragments while inferences may still ask for them
+     */
+    char spared[FLEET_ID_BYTES];
+    int64_t spared_ms;
     pthread_mutex_t routes_mutex;
     struct route_row *routes;
     size_t n_routes;
@@ -194,6 +215,16 @@ void deploy_check(struct deploy *deploy,
                   struct deployment *deployment); /* moves on when every board has its part */
 void deploy_board_up(struct deploy *deploy, const char *board);
 void deploy_board_down(struct deploy *deploy, const char *board);
+
+int64_t deploy_push_ms(int64_t bytes);  /* how long it may take to push so many */
+int64_t deploy_on_flash(int64_t bytes); /* flash that an image takes: boards store on erase blocks */
+
+/* stage.c: pushes and waits; nothing else is changed. [worker] */
+int deploy_stage_push(struct deploy *deploy, const struct staged *staged, struct error *error);
+void deploy_staged_free(struct staged *staged);
+/* The fragments that are staged for a board, and the flash they take. [manager] */
+size_t deploy_staged_for(const struct deploy *deploy, const char *board, uint8_t (*hashes)[WIRE_HASH_BYTES],
+                         size_t max, int64_t *bytes);
 
 /* golden.c */
 int deploy_golden_make(struct deployment *deployment, struct error *error); /* compile thread */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* After a restart every living board is back well within the second: it drops a silent link after 20 s. */
-enum { TICK_MS = 1000, BOARDS_BACK_MS = WIRE_SILENT_MS + 10000 };
+enum { TICK_MS = 1000, BOARDS_BACK_MS = WIRE_SILENT_MS + 10000, SPARED_MS = 5000 };
 
 int64_t deploy_now_ms(void)
 {
@@ -56,6 +56,7 @@ void deploy_let_go(struct deploy *deploy, struct deployment *deployment)
     deploy_update_routes(deploy);
     deploy_wake_waiters(deploy, false);
     deploy_drop_generation(deployment);
+    infer_route_release(deployment->former);
     json_decref(deployment->request);
     free(deployment);
 }
@@ -167,9 +168,24 @@ static void plan_when_boards_are_back(struct deploy *deploy)
     }
 }
 
+/* A board whose place was taken may drop its fragments when nobody asks for them any more. */
+static void end_sparing(struct deploy *deploy, int64_t now)
+{
+    bool asked = false;
+    for (const struct deployment *d = deploy->deployments; d; d = d->next)
+        asked = asked || d->former;
+    if (asked) {
+        deploy->spared_ms = now + SPARED_MS;
+    } else if (deploy->spared[0] && now >= deploy->spared_ms) {
+        deploy->spared[0] = 0;
+        deploy_clean_boards(deploy);
+    }
+}
+
 static void tick(struct deploy *deploy)
 {
     int64_t now = deploy_now_ms();
+    end_sparing(deploy, now);
     for (struct deployment *d = deploy->deployments, *next; d; d = next) {
         next = d->next;
         if (deploy_in_progress(d->state) && d->deadline_ms && now > d->deadline_ms) {
@@ -353,8 +369,13 @@ void deploy_free(struct deploy *deploy)
     for (struct deployment *d = deploy->deployments, *next; d; d = next) {
         next = d->next;
         deploy_drop_generation(d);
+        infer_route_release(d->former);
         json_decref(d->request);
         free(d);
+    }
+    for (struct staged *staged = deploy->staged, *next; staged; staged = next) {
+        next = staged->next;
+        deploy_staged_free(staged);
     }
     free(deploy);
 }

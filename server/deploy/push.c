@@ -127,6 +127,11 @@ void deploy_push_missing(struct deploy *deploy, struct deployment *deployment)
             push_part(deploy, deployment, &deployment->parts[i]);
 }
 
+int64_t deploy_push_ms(int64_t bytes)
+{
+    return PUSH_BASE_MS + bytes * 1000 / PUSH_BYTES_PER_S;
+}
+
 void deploy_push(struct deploy *deploy, struct deployment *deployment)
 {
     uint32_t most = 0;
@@ -137,7 +142,7 @@ void deploy_push(struct deploy *deploy, struct deployment *deployment)
         push_part(deploy, deployment, part);
     }
     if (deploy_in_progress(deployment->state))
-        deployment->deadline_ms = deploy_now_ms() + PUSH_BASE_MS + (int64_t)most * 1000 / PUSH_BYTES_PER_S;
+        deployment->deadline_ms = deploy_now_ms() + deploy_push_ms(most);
     deploy_check(deploy, deployment);
 }
 
@@ -241,17 +246,17 @@ void deploy_board_down(struct deploy *deploy, const char *board)
 
 /* ---- what boards keep ---- */
 
-/* Flash that an image takes: boards store on erase blocks. */
-static int64_t on_flash(int64_t bytes)
+int64_t deploy_on_flash(int64_t bytes)
 {
     return (bytes + 4095) / 4096 * 4096;
 }
 
-/* The fragments that a board is to keep: those of living deployments, then, while there is room, those of
- * each model's last retired one, so that a rollback need not push. Returns how many. */
-static size_t kept_by(sqlite3 *db, const char *board, int64_t flash, uint8_t (*hashes)[WIRE_HASH_BYTES],
-                      size_t max)
+/* The fragments that a board is to keep: those staged for it and of living deployments, then, while there is
+ * room, those of each model's last retired one, so that a rollback need not push. Returns how many. */
+static size_t kept_by(const struct deploy *deploy, sqlite3 *db, const char *board, int64_t flash,
+                      uint8_t (*hashes)[WIRE_HASH_BYTES], size_t max)
 {
+    int64_t staged_bytes;
     json_t *rows = db_rows(
         db, NULL,
         "SELECT part.fragment AS sha, max(part.fragment_bytes) AS bytes, min(deployment.ended_at IS NOT "
@@ -261,11 +266,12 @@ static size_t kept_by(sqlite3 *db, const char *board, int64_t flash, uint8_t (*h
         "deployment.id IN (SELECT id FROM deployment AS d WHERE d.model = deployment.model AND d.state = "
         "'retired' ORDER BY d.ended_at DESC LIMIT 1)) GROUP BY part.fragment ORDER BY over",
         "s", board);
-    size_t i, n = 0;
+    size_t i, n = deploy_staged_for(deploy, board, hashes, max, &staged_bytes);
     json_t *row;
+    flash -= staged_bytes;
     json_array_foreach(rows, i, row)
     {
-        int64_t bytes = on_flash(json_integer_value(json_object_get(row, "bytes")));
+        int64_t bytes = deploy_on_flash(json_integer_value(json_object_get(row, "bytes")));
         bool over = json_integer_value(json_object_get(row, "over")) != 0;
         if ((over && bytes > flash) || n == max ||
             !hash_from_hex(json_string_value(json_object_get(row, "sha")), hashes[n]))
@@ -293,9 +299,9 @@ void deploy_clean_boards(struct deploy *deploy)
         const char *board = json_string_value(json_object_get(row, "id"));
         int64_t flash = json_integer_value(json_object_get(row, "flash"));
         uint8_t hashes[KEPT_MAX][WIRE_HASH_BYTES];
-        if (!fleet_online(deploy->fleet, board))
+        if (!fleet_online(deploy->fleet, board) || strcmp(board, deploy->spared) == 0)
             continue;
-        size_t n = kept_by(db, board, flash, hashes, KEPT_MAX);
+        size_t n = kept_by(deploy, db, board, flash, hashes, KEPT_MAX);
         (void)fleet_keep(deploy->fleet, board, (const uint8_t(*)[WIRE_HASH_BYTES])hashes, (uint32_t)n);
     }
     json_decref(boards);

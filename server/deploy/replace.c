@@ -1,8 +1,8 @@
 /*
  * One board takes the place of another in every deployment: the next generation of each is the former one
- * with another board in the same place, so the fragments are the same bytes. All is checked first; then
- * boards, plans, parts and states change in one transaction; then what runs is pushed and verified as after
- * planning.
+ * with another board in the same place, so the fragments are the same bytes. All is checked first, and the
+ * new board is pushed what it needs while nothing changes; then boards, plans, parts and states change in one
+ * transaction; then what runs is verified as after planning, and until it is the generation before answers.
  *
  * The model's last retired deployment changes too, so that a rollback need not look for a board that is gone.
  * Runs on the manager thread.
@@ -10,6 +10,7 @@
 #include "server/deploy/internal.h"
 
 #include "server/base/clock.h"
+#include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/fleet/swap.h"
 
@@ -34,7 +35,9 @@ struct replace {
     size_t n;
     int64_t now_ms;
     char reason[160];
-    int status;
+    char by_name[64];
+    struct staged *staged; /* the manager's, while it is listed there */
+    int status, changed;
     struct error *error;
 };
 
@@ -198,10 +201,9 @@ static bool is_party(const json_t *row)
 
 static int prepare_all(struct replace *replace, sqlite3 *db)
 {
-    char former[64] = "";
-    char *name = NULL;
+    char *name = NULL, *former = replace->by_name;
     if (db_text(db, replace->error, &name, "SELECT name FROM board WHERE id = ?", "s", replace->by) == 1)
-        (void)snprintf(former, sizeof former, "%s", name);
+        (void)snprintf(former, sizeof replace->by_name, "%s", name);
     free(name);
     int status = find_rows(replace, db);
     for (size_t i = 0; status >= 0 && i < json_array_size(replace->rows); i++) {
@@ -302,6 +304,10 @@ static void take_change(struct replace *replace, const struct change *change)
     d->request = json_incref(change->request);
     d->generation++;
     d->replanning = false;
+    if (d->state == DEPLOY_ACTIVE && d->placed) {
+        d->former = infer_route_retain(&d->placed->route);
+        memcpy(deploy->spared, replace->swap.old, sizeof deploy->spared);
+    }
     if (take_generation(deploy, d, &error) < 0) {
         (void)deploy_set_state(deploy, d, DEPLOY_FAILED, error.message, &error);
         deploy_remove(deploy, d);
@@ -326,20 +332,91 @@ static void free_all(struct replace *replace)
     }
     free(replace->changes);
     json_decref(replace->rows);
+    replace->changes = NULL;
+    replace->rows = NULL;
+    replace->n = 0;
+}
+
+/* ---- the two calls ---- */
+
+/* Whether it can be done, and what it becomes. */
+static int check(struct replace *replace)
+{
+    struct deploy *deploy = replace->deploy;
+    sqlite3 *db = store_reader(deploy->store);
+    int status =
+        db ? fleet_swap_prepare(deploy->fleet, db, replace->old, replace->by, &replace->swap, replace->error)
+           : error_set(replace->error, STATUS_BUSY, "busy");
+    if (status >= 0)
+        status = check_quiet(replace);
+    if (status >= 0)
+        status = prepare_all(replace, db);
+    store_reader_done(deploy->store, db);
+    return status;
+}
+
+/* The fragments of what runs; of what is paused they are pushed when it is resumed. */
+static struct staged *list_fragments(const struct replace *replace)
+{
+    struct staged *staged = calloc(1, sizeof *staged);
+    struct staged_fragment *fragments = calloc(replace->n + 1, sizeof *fragments);
+    if (!staged || !fragments) {
+        free(staged);
+        free(fragments);
+        return NULL;
+    }
+    *staged = (struct staged){.fragments = fragments};
+    memcpy(staged->board, replace->swap.by, sizeof staged->board);
+    memcpy(staged->name, replace->by_name, sizeof staged->name);
+    for (size_t i = 0; i < replace->n; i++) {
+        const json_t *row = replace->changes[i].row;
+        struct staged_fragment *fragment = &fragments[staged->n];
+        if (is_over(row) || stays_paused(row) || !hash_from_hex(text(row, "fragment"), fragment->hash))
+            continue;
+        (void)snprintf(fragment->sha, sizeof fragment->sha, "%s", text(row, "fragment"));
+        fragment->bytes = (uint32_t)integer(row, "fragment_bytes");
+        staged->n++;
+    }
+    return staged;
+}
+
+static void stage_call(struct deploy *deploy, void *context)
+{
+    struct replace *replace = context;
+    replace->status = check(replace);
+    if (replace->status >= 0) {
+        replace->staged = list_fragments(replace);
+        if (!replace->staged)
+            replace->status = error_set(replace->error, STATUS_NO_MEMORY, "out of memory");
+    }
+    if (replace->status >= 0) {
+        replace->staged->next = deploy->staged;
+        deploy->staged = replace->staged;
+        deploy_clean_boards(deploy); /* makes room */
+    }
+    free_all(replace);
+}
+
+static void unlist(struct replace *replace)
+{
+    struct staged **link = &replace->deploy->staged;
+    while (*link != replace->staged)
+        link = &(*link)->next;
+    *link = replace->staged->next;
+    deploy_staged_free(replace->staged);
+    replace->staged = NULL;
+}
+
+static void unstage_call(struct deploy *deploy, void *context)
+{
+    unlist(context);
+    deploy_clean_boards(deploy);
 }
 
 static void replace_call(struct deploy *deploy, void *context)
 {
     struct replace *replace = context;
-    sqlite3 *db = store_reader(deploy->store);
-    replace->status =
-        db ? fleet_swap_prepare(deploy->fleet, db, replace->old, replace->by, &replace->swap, replace->error)
-           : error_set(replace->error, STATUS_BUSY, "busy");
-    if (replace->status >= 0)
-        replace->status = check_quiet(replace);
-    if (replace->status >= 0)
-        replace->status = prepare_all(replace, db);
-    store_reader_done(deploy->store, db);
+    replace->status = check(replace);
     replace->now_ms = clock_wall_ms();
     (void)snprintf(replace->reason, sizeof replace->reason, "another board took the place of %s",
                    replace->swap.name);
@@ -349,8 +426,10 @@ static void replace_call(struct deploy *deploy, void *context)
         fleet_swap_done(deploy->fleet, &replace->swap);
         for (size_t i = 0; i < replace->n; i++)
             take_change(replace, &replace->changes[i]);
-        deploy_clean_boards(deploy);
+        replace->changed = (int)replace->n;
     }
+    unlist(replace);
+    deploy_clean_boards(deploy);
     free_all(replace);
 }
 
@@ -358,8 +437,14 @@ int deploy_replace_board(struct deploy *deploy, const char *old, const char *by,
                          struct error *error)
 {
     struct replace replace = {.deploy = deploy, .old = old, .by = by, .actor = actor, .error = error};
-    int status = deploy_ask(deploy, replace_call, &replace);
+    int status = deploy_ask(deploy, stage_call, &replace);
     if (status >= 0)
         status = replace.status;
-    return status < 0 ? error_set(error, (enum status)status, "%s", status_text(status)) : (int)replace.n;
+    if (status >= 0) {
+        int pushed = deploy_stage_push(deploy, replace.staged, error);
+        status = deploy_ask(deploy, pushed >= 0 ? replace_call : unstage_call, &replace);
+        if (status >= 0)
+            status = pushed < 0 ? pushed : replace.status;
+    }
+    return status < 0 ? error_set(error, (enum status)status, "%s", status_text(status)) : replace.changed;
 }

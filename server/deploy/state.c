@@ -65,6 +65,12 @@ static bool is_live(enum deploy_state state)
     return state == DEPLOY_ACTIVE || state == DEPLOY_DEGRADED;
 }
 
+/* While a board that took another's place gets ready the generation before it answers. */
+static bool answers_as_before(const struct deployment *d)
+{
+    return d->former && (d->state == DEPLOY_PUSHING || d->state == DEPLOY_VERIFYING);
+}
+
 int deploy_set_state(struct deploy *deploy, struct deployment *deployment, enum deploy_state state,
                      const char *reason, const struct error *error)
 {
@@ -89,6 +95,10 @@ int deploy_set_state(struct deploy *deploy, struct deployment *deployment, enum 
     LOG_INFO("deploy", "%s of %s is %s%s%s", deployment->id, deployment->model, names[state],
              *reason ? ": " : "", reason);
     deployment->state = state;
+    if (!answers_as_before(deployment)) {
+        infer_route_release(deployment->former);
+        deployment->former = NULL;
+    }
     deploy_update_routes(deploy);
     deploy_publish(deploy, deployment->id);
     deploy_wake_waiters(deploy, false);
@@ -130,7 +140,10 @@ void deploy_update_routes(struct deploy *deploy)
         row->state = d->state;
         row->promoted = d->promoted;
         row->active_ms = d->active_ms;
-        if (d->placed && (d->state == DEPLOY_ACTIVE || d->state == DEPLOY_DEGRADED))
+        row->former = answers_as_before(d);
+        if (row->former)
+            row->route = infer_route_retain(d->former);
+        else if (d->placed && (d->state == DEPLOY_ACTIVE || d->state == DEPLOY_DEGRADED))
             row->route = infer_route_retain(&d->placed->route);
     }
     pthread_mutex_lock(&deploy->routes_mutex);
@@ -153,7 +166,7 @@ static bool matches(const struct route_row *row, const char *model, const char *
 
 static bool serves(const struct route_row *row)
 {
-    return row->state == DEPLOY_ACTIVE;
+    return row->state == DEPLOY_ACTIVE || row->former;
 }
 
 int deploy_route(struct deploy *deploy, const char *model, const char *version, struct infer_route **route,

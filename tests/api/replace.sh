@@ -64,10 +64,46 @@ check_equal arena_with_the_numbers "$(field '.error.detail | .resource == "arena
 api GET "/api/v1/deployments/$first"
 check_equal a_refusal_changes_nothing "$(field .state) $(field .generation) $(fragments)" "active 1 $before"
 
-# An online board first: by the command, as a user does.
+# A successor that goes before it has its fragment changes nothing, and the former layout answers all the time.
+ask_on() { # counts what came until $work/over is there
+    while [ ! -e "$work/over" ]; do
+        right digits && echo right >>"$work/answers" || echo wrong >>"$work/answers"
+    done
+}
+answers() { sort "$work/answers" | uniq -c | awk '{print $2}' | xargs; }
+story() { curl -sS "$URL/api/v1/deployments/$first" | jq -r '"\(.state) \(.generation)"'; }
+storing() { [ "$(curl -sS "$URL/api/v1/boards/$1" | jq -r .link)" = "$2" ]; }
+ask_on &
+asking=$!
+start_board fails --flash 160K
+wait_for 30 storing fails online || fail the_one_that_fails_comes_online
+kill -STOP "${pids[fails]}"
+"$B/shoal" board replace b2 fails >/dev/null 2>"$work/said" &
+replacing=$!
+sleep 2
+check_equal nothing_changes_while_it_is_pushed "$(story)" "active 1"
+stop fails KILL
+wait "$replacing"
+check_equal successor_that_goes_is_told_of "$? $(grep -c "'fails' did not take its fragment, and nothing was changed" "$work/said")" "3 1"
+check_equal its_end_changes_nothing "$(story) $(curl -sS "$URL/api/v1/boards/b2" | jq -r '"\(.id) \(.drained)"')" "active 1 $b2 false"
+
+# An online board first: by the command, as a user does. It is slow to take its fragment.
 spare=$(id_of spare)
-check shoal_board_replace "$B/shoal" board replace b2 spare
+kill -STOP "${pids[spare]}"
+"$B/shoal" board replace b2 spare >"$work/said" 2>&1 &
+replacing=$!
+sleep 2
+check_equal nothing_changes_before_it_has_its_fragment "$(story)" "active 1"
+kill -CONT "${pids[spare]}"
+wait "$replacing"
+check_equal shoal_board_replace "$?" 0
 api GET "/api/v1/deployments/$first?wait=60"
+sleep 1
+: >"$work/over"
+wait "$asking"
+check_equal nobody_noticed "$(answers)" right
+check_equal many_asked "$([ "$(wc -l <"$work/answers")" -gt 20 ] && echo yes)" yes
+api GET "/api/v1/deployments/$first"
 check_equal active_again_as_the_next_generation "$STATUS $(field .state) $(field .generation)" "200 active 2"
 check_equal the_same_fragments_under_the_same_names "$(fragments)" "$before"
 check_equal on_the_new_board "$(field '.boards[1].board')" "$spare"

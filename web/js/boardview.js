@@ -154,7 +154,7 @@ export function replace(board) {
     title: `Replace ${board.name}`,
     confirm: candidates.length ? "Replace" : null,
     text: [
-      `The board you choose takes its name, place and tags${needs.length ? " and its part of each deployment: the same fragments are pushed to it and verified, then the deployment answers with it" : ""}. ${board.name} is renamed and drained.`,
+      `The board you choose takes its name, place and tags${needs.length ? " and its part of each deployment: the same fragments are pushed to it, which may take a minute, and verified, then the deployment answers with it" : ""}. ${board.name} is renamed and drained.`,
       needs.length > 0 && `It must have room for ${needs.join("; ")}.`,
       !candidates.length && el("span", {}, "No other board could take it: one that is accepted and online, without a part of the same deployment. ", el("a", { href: "#/boards" }, "Enrol one"), " first."),
     ].filter(Boolean),
