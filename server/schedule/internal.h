@@ -59,6 +59,7 @@ struct net {
     int32_t *used; /* tensors that the net reads or writes */
     int32_t n_used;
     struct arena *arena; /* also of what moves point at */
+    struct memo *memo;   /* of the question, shared by its nets; outlives what moves point at */
     const struct schedule_board *board;
     double element_s; /* seconds an element */
     bool patch;       /* shapes are of the areas that a patch has, rows are counted from an area's first */
@@ -112,11 +113,17 @@ struct move {
     /* PATCHES: */
     int32_t tile_h, tile_w;
     int64_t tiles, held_bytes; /* held_bytes: what lies outside the patch */
-    struct move *inner;        /* how a patch is made; ops are places in this move's ops */
+    int32_t way, way_whole;    /* of the memo; way_whole: without rows inside */
+    const struct move *inner;  /* how a patch is made; ops are places in this move's ops; NULL: a guess,
+                                  fixed_bytes is the least that it can take */
     int32_t n_inner;
     int32_t *heights; /* of each operator: the rows of its area */
     double *share;    /* of each operator: what all patches make of its output, to what is there */
 };
+static inline bool move_is_guess(const struct move *move)
+{
+    return move->mode == SCHEDULE_PATCHES && !move->inner;
+}
 static inline int64_t move_peak(const struct move *move)
 {
     return move->fixed_bytes + move->part_bytes;
@@ -173,8 +180,10 @@ void rows_each_again(const struct net *net, const done_word *done, const struct 
 /* ---- patches.c ---- */
 
 /* Segments of the first operators that remain, patch by patch, of at most `bound` bytes and `budget` extra
- * MACs. */
+ * MACs; guesses. */
 void patches_each(const struct net *net, const done_word *done, const struct schedule_options *options,
                   int64_t bound, int64_t budget, struct work *work, move_sink *sink, void *context);
+/* Finds how a guess's patches are made, and what that takes; false: not at all, or no memory. */
+bool patches_resolve(const struct net *net, const struct schedule_options *options, struct move *move);
 
 #endif

@@ -6,12 +6,12 @@
  * independent, since needed boxes are.
  */
 #include "server/schedule/areas.h"
-#include "server/schedule/search.h"
+#include "server/schedule/memo.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATCH_OPS_MAX = 12, GRIDS = 12 };
+enum { GRIDS = 12 };
 
 static const int32_t grids[GRIDS] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 28};
 
@@ -302,9 +302,10 @@ static bool search_inner(const struct patches *p, const struct grid *grid, bool 
     struct inner inner;
     struct schedule_options options = {.axes = rows ? SCHEDULE_AXES_ALL : SCHEDULE_AXES_CHANNELS,
                                        .accumulator = p->options->accumulator};
-    *result = (struct search_result){.moves = NULL};
+    *result = (struct search_result){.out_of_memory = true};
     if (!inner_net(p, grid->h.most, grid->w.most, &inner))
         return false;
+    result->out_of_memory = false;
     bool good = (!rows || inner_rows(&inner, p->n, grid->rows, grid->columns, grid->w.most)) &&
                 search_least(&inner.net, &options, result);
     inner_free(&inner);
@@ -345,12 +346,26 @@ void patches_sizes(const struct net *net, const struct move *move, int32_t *h, i
     memcpy(w, columns.most, (size_t)p.n * sizeof *w);
 }
 
+/* What is known about a way, searched for if need be. NULL: no way, or no memory. */
+static const struct patch_way *find_inner(const struct patches *p, const struct grid *grid, int32_t number,
+                                          bool rows)
+{
+    struct memo *memo = p->net->memo;
+    struct patch_way *way = &memo->ways[number];
+    struct search_result result;
+    if (!way->known && (search_inner(p, grid, rows, &result) || !result.out_of_memory)) {
+        *way = (struct patch_way){true, result.moves, result.moves ? result.n_moves : 0, result.peak_bytes};
+        memo->left -= result.n_tried;
+    }
+    return way->known && way->n_moves > 0 ? way : NULL;
+}
+
 /* Gives the move its inner moves and shares; false without memory. */
 static bool keep_inner(const struct patches *p, const struct axis *h, const struct axis *w,
-                       const struct search_result *result, struct move *move)
+                       const struct patch_way *way, struct move *move)
 {
-    move->inner = arena_copy(p->net->arena, result->moves, (size_t)result->n_moves * sizeof *move->inner);
-    move->n_inner = result->n_moves;
+    move->inner = way->moves;
+    move->n_inner = way->n_moves;
     move->share = arena_alloc(p->net->arena, (size_t)p->n, sizeof *move->share);
     move->heights = arena_alloc(p->net->arena, (size_t)p->n, sizeof *move->heights);
     for (int32_t k = 0; move->share && move->heights && k < p->n; k++) {
@@ -358,38 +373,57 @@ static bool keep_inner(const struct patches *p, const struct axis *h, const stru
         struct shape shape = p->net->tensors[p->net->ops[p->ops[k]].out].shape;
         move->share[k] = (double)(h->sum[k] * w->sum[k]) / (double)((int64_t)shape.h * shape.w);
     }
-    return move->inner && move->share && move->heights;
+    return move->share && move->heights;
 }
 
+bool patches_resolve(const struct net *net, const struct schedule_options *options, struct move *move)
+{
+    struct patches p = {.net = net, .n = move->n_ops, .options = options};
+    struct grid grid;
+    memcpy(p.ops, move->ops, (size_t)p.n * sizeof *p.ops);
+    if (!set_grid(&p, move->tile_h, move->tile_w, &grid))
+        return false;
+    const struct patch_way *whole = find_inner(&p, &grid, move->way_whole, false), *way = whole;
+    if (move->way != move->way_whole) { /* rows inside only where that takes less */
+        way = find_inner(&p, &grid, move->way, true);
+        whole = &net->memo->ways[move->way_whole];
+        if (way && whole->n_moves > 0 && way->peak_bytes >= whole->peak_bytes)
+            way = NULL;
+    }
+    if (!way)
+        return false;
+    move->fixed_bytes = move->held_bytes + way->peak_bytes;
+    return keep_inner(&p, &grid.h, &grid.w, way, move);
+}
+
+/* Two guesses, whole and with rows inside: the patch's output at least is there in the end. */
 static void offer(struct patches *p, int32_t tile_h, int32_t tile_w, int64_t held, move_sink *sink,
                   void *context)
 {
     struct grid grid;
     if (!set_grid(p, tile_h, tile_w, &grid))
         return;
-    int64_t extra = extra_macs(p, &grid.h, &grid.w), least = p->bound + 1;
-    if (extra > p->budget)
+    int32_t last = p->n - 1;
+    struct shape out = p->net->tensors[p->net->ops[p->ops[last]].out].shape;
+    struct move move = {.mode = SCHEDULE_PATCHES,
+                        .n_ops = p->n,
+                        .fixed_bytes = held + (int64_t)grid.h.most[last] * grid.w.most[last] * out.c,
+                        .held_bytes = held,
+                        .iterations = 1,
+                        .tile_h = tile_h,
+                        .tile_w = tile_w,
+                        .extra_macs = extra_macs(p, &grid.h, &grid.w)};
+    if (move.extra_macs > p->budget || move.fixed_bytes > p->bound)
         return;
-    struct shape out = p->net->tensors[p->net->ops[p->ops[p->n - 1]].out].shape;
-    for (int32_t rows = 0; rows < 2; rows++) { /* rows inside only where that takes less */
-        struct search_result result;
-        if (search_inner(p, &grid, rows == 1, &result) && held + result.peak_bytes < least) {
-            struct move move = {.mode = SCHEDULE_PATCHES,
-                                .n_ops = p->n,
-                                .fixed_bytes = held + result.peak_bytes,
-                                .held_bytes = held,
-                                .iterations = 1,
-                                .tile_h = tile_h,
-                                .tile_w = tile_w,
-                                .extra_macs = extra};
-            least = move.fixed_bytes;
-            move.tiles = (int64_t)((out.h + tile_h - 1) / tile_h) * ((out.w + tile_w - 1) / tile_w);
-            memcpy(move.ops, p->ops, (size_t)p->n * sizeof *p->ops);
-            if (keep_inner(p, &grid.h, &grid.w, &result, &move))
-                sink(context, &move);
-        }
-        free(result.moves);
-    }
+    move.tiles = (int64_t)((out.h + tile_h - 1) / tile_h) * ((out.w + tile_w - 1) / tile_w);
+    memcpy(move.ops, p->ops, (size_t)p->n * sizeof *p->ops);
+    move.way_whole = memo_way(p->net->memo, p->net, p->ops, p->n, tile_h, tile_w, false);
+    move.way = move.way_whole;
+    if (move.way >= 0)
+        sink(context, &move);
+    move.way = memo_way(p->net->memo, p->net, p->ops, p->n, tile_h, tile_w, true);
+    if (move.way >= 0 && move.way_whole >= 0)
+        sink(context, &move);
 }
 
 /* Only the last output is needed afterwards. */

@@ -6,6 +6,7 @@
 
 #include "server/base/stop.h"
 #include "server/schedule/cost.h"
+#include "server/schedule/memo.h"
 #include "server/schedule/search.h"
 
 #include <stdlib.h>
@@ -215,6 +216,13 @@ static void refuse_ram(int64_t need, int64_t ram, struct error *error)
             .segment = -1, .resource = "arena", .need_bytes = need, .have_bytes = ram};
 }
 
+/* What is asked, and what was found about it. */
+struct question {
+    const struct graph *graph;
+    struct schedule_options options;
+    struct memo *memo;
+};
+
 /* A search over the graph in one order. */
 struct attempt {
     struct net *net;
@@ -233,11 +241,11 @@ static void attempt_free(struct attempt *attempt)
 
 /* `order`: of the net, or NULL for the graph's; `wide`: only moves in that order; `join`: with free
  * concatenations, nothing where there are none. */
-static void attempt_run(struct attempt *attempt, const struct graph *graph,
-                        const struct schedule_options *options, enum schedule_axes axes, const int32_t *order,
-                        bool wide, bool join)
+static void attempt_run(struct attempt *attempt, const struct question *question, enum schedule_axes axes,
+                        const int32_t *order, bool wide, bool join)
 {
-    *attempt = (struct attempt){.net = schedule_net(graph), .options = *options};
+    const struct schedule_board *board = question->options.board;
+    *attempt = (struct attempt){.net = schedule_net(question->graph), .options = question->options};
     attempt->options.axes = axes;
     for (int32_t o = 0; join && attempt->net && o < attempt->net->n_ops; o++)
         if (net_may_join(attempt->net, o)) {
@@ -246,7 +254,8 @@ static void attempt_run(struct attempt *attempt, const struct graph *graph,
         }
     if (!attempt->net || (join && !attempt->joined) || (order && !order_apply(attempt->net, order)))
         return;
-    cost_prepare(attempt->net, options->board ? options->board : schedule_board_default());
+    attempt->net->memo = question->memo;
+    cost_prepare(attempt->net, board ? board : schedule_board_default());
     attempt->found = search_run(attempt->net, &attempt->options, wide, &attempt->result);
 }
 
@@ -266,74 +275,80 @@ static void attempt_better(struct attempt *best, struct attempt *other, int64_t 
 /* A graph that is too large to try everything: in an order with little memory, and in its own; then with
  * fewer kinds of steps, since that search gets further. `best` is a net that nothing may have been found for.
  */
-static void try_orders(struct attempt *best, const struct graph *graph,
-                       const struct schedule_options *options, bool join)
+static void try_orders(struct attempt *best, const struct question *question, bool join)
 {
     int32_t *order = calloc((size_t)best->net->n_ops + 1, sizeof *order);
-    bool known = order && order_find(best->net, order), all = options->axes == SCHEDULE_AXES_ALL;
+    enum schedule_axes axes = question->options.axes;
+    bool known = order && order_find(best->net, order), all = axes == SCHEDULE_AXES_ALL;
     const int32_t *const orders[] = {order, NULL, order, NULL};
     for (int32_t i = 0; i < 4; i++) {
         struct attempt other;
         if ((orders[i] && !known) || (i == 3 && !all) || (i == 2 && !all) || (i == 1 && known && !all))
             continue;
-        attempt_run(&other, graph, options, i < 2 ? options->axes : SCHEDULE_AXES_CHANNELS, orders[i], true,
-                    join);
-        attempt_better(best, &other, options->ram);
+        attempt_run(&other, question, i < 2 ? axes : SCHEDULE_AXES_CHANNELS, orders[i], true, join);
+        attempt_better(best, &other, question->options.ram);
     }
     free(order);
     best->result.exhaustive = false;
 }
 
-static void try_one(struct attempt *best, const struct graph *graph, const struct schedule_options *options,
-                    bool join)
+static void try_one(struct attempt *best, const struct question *question, bool join)
 {
-    attempt_run(best, graph, options, options->axes, NULL, false, join);
+    attempt_run(best, question, question->options.axes, NULL, false, join);
     if (best->net && (!join || best->joined) && !best->result.exhaustive && !best->result.out_of_memory)
-        try_orders(best, graph, options, join);
+        try_orders(best, question, join);
 }
 
 /* A free concatenation has its memory from its first input on, and ends what goes by rows; so both are tried;
  * channels alone keep to the rules of the paper. */
-static void try_all(struct attempt *best, const struct graph *graph, const struct schedule_options *options)
+static void try_all(struct attempt *best, const struct question *question)
 {
     struct attempt other;
-    try_one(best, graph, options, false);
+    try_one(best, question, false);
     bool exhaustive = best->result.exhaustive;
-    if (options->axes != SCHEDULE_AXES_ALL || !best->net)
+    if (question->options.axes != SCHEDULE_AXES_ALL || !best->net)
         return;
-    try_one(&other, graph, options, true);
-    attempt_better(best, &other, options->ram);
+    try_one(&other, question, true);
+    attempt_better(best, &other, question->options.ram);
     best->result.exhaustive = exhaustive;
 }
 
-static struct schedule *make(const struct graph *graph, const struct schedule_options *options,
-                             struct error *error)
+/* The best schedule; best->found false: none. */
+static void answer(struct attempt *best, const struct question *question)
+{
+    try_all(best, question);
+    if (question->options.streamed) { /* inputs that are waited for are as good as inputs that are there */
+        struct attempt other;
+        struct question counted = *question;
+        counted.options.streamed = false;
+        try_all(&other, &counted);
+        bool exhaustive = best->result.exhaustive && other.result.exhaustive;
+        attempt_better(best, &other, question->options.ram);
+        best->result.exhaustive = exhaustive;
+    }
+}
+
+static struct schedule *make(const struct question *question, struct error *error)
 {
     struct attempt best;
     struct schedule *schedule = NULL;
-    try_all(&best, graph, options);
-    if (options->streamed) { /* inputs that are waited for are as good as inputs that are there */
-        struct attempt other;
-        struct schedule_options counted = *options;
-        counted.streamed = false;
-        try_all(&other, graph, &counted);
-        bool exhaustive = best.result.exhaustive && other.result.exhaustive;
-        attempt_better(&best, &other, options->ram);
-        best.result.exhaustive = exhaustive;
-    }
+    int64_t ram = question->options.ram;
+    answer(&best, question);
     if (stop_check(error) < 0)
         best.found = false;
-    if (best.found && (options->ram == 0 || best.result.peak_bytes <= options->ram)) {
+    if (best.found && (ram == 0 || best.result.peak_bytes <= ram)) {
         schedule = calloc(1, sizeof *schedule);
         if (schedule && !fill(schedule, best.net, &best.options, &best.result)) {
             schedule_free(schedule);
             schedule = NULL;
         }
     }
-    if (best.found && !schedule && best.result.peak_bytes > options->ram && options->ram > 0)
-        refuse_ram(best.result.peak_bytes, options->ram, error);
+    if (best.found && !schedule && best.result.peak_bytes > ram && ram > 0)
+        refuse_ram(best.result.peak_bytes, ram, error);
     if (!schedule)
         error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
+    if (schedule)
+        schedule->exhaustive &= !question->memo->short_of;
     attempt_free(&best);
     return schedule;
 }
@@ -348,9 +363,13 @@ struct schedule *schedule_make(const struct graph *graph, const struct schedule_
         error_limit(error, SCHEDULE_OPS_MAX, graph->n_ops);
         return NULL;
     }
-    struct schedule_options own = *options;
-    own.ram = own.ram < RAM_MAX ? own.ram : RAM_MAX;
-    return make(graph, &own, error);
+    struct question question = {.graph = graph, .options = *options, .memo = memo_new()};
+    question.options.ram = options->ram < RAM_MAX ? options->ram : RAM_MAX;
+    struct schedule *schedule = question.memo ? make(&question, error) : NULL;
+    if (!question.memo)
+        error_set(error, STATUS_NO_MEMORY, "no memory for the schedule");
+    memo_free(question.memo);
+    return schedule;
 }
 
 void schedule_free(struct schedule *schedule)

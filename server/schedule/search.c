@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum { STATES_MAX = 2000, LOOPS_MAX = 1000, LOOPS_WIDE = 60 };
+enum { GUESSES = 100000 }; /* moves to look at for patches that make nothing smaller, but perhaps faster */
 enum { LOOPS_WORK = 200000, LOOPS_WORK_QUICK = 60000, ROWS_WORK = 200000000, PATCHES_WORK = 20000 };
 
 struct queued {
@@ -378,7 +379,7 @@ static void improve(struct search *search, struct search_result *result)
     if (peak < 0 || search->failed)
         return;
     int64_t limit = ram > peak ? ram : peak;
-    bool found = paths_fastest(&paths, peak, limit, &better);
+    bool found = paths_fastest(&paths, peak, limit, GUESSES, &better);
     int64_t before = result->limit_bytes > ram ? result->limit_bytes : ram;
     if (found &&
         (!result->moves || limit < before || (limit == before && better.seconds < result->seconds))) {
@@ -417,6 +418,7 @@ bool search_least(const struct net *net, const struct schedule_options *options,
         (result->out_of_memory || !least(&search, net, options, true, result)))
         return false;
     improve(&search, result);
+    result->n_tried = search.n_edges;
     search_free(&search);
     return result->moves != NULL;
 }

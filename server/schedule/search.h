@@ -11,6 +11,7 @@ struct search_result {
     int64_t least_bytes; /* without extra MACs, when it was first found */
     int64_t limit_bytes; /* what the moves keep to: more than peak_bytes only if options.ram is */
     double seconds;
+    int64_t n_tried; /* moves */
     bool exhaustive, out_of_memory;
 };
 
@@ -44,16 +45,18 @@ struct paths {
     const struct net *net;
     const struct schedule_options *options;
     const struct state *states;
-    const struct edge *edges;
+    struct edge *edges; /* guesses among them are resolved */
     int32_t n_states, n_edges, goal;
     int64_t budget; /* extra MACs */
 };
 
-/* The least threshold under which the goal is reached within the budget; -1: none. */
+/* The least threshold under which the goal is reached within the budget; -1: none. Guesses are resolved where
+ * that may lower it. */
 int64_t paths_least(const struct paths *paths, bool *out_of_memory);
 /* The fastest path found under `limit`, which is at least paths_least: moves and limit_bytes of the result.
- */
-bool paths_fastest(const struct paths *paths, int64_t least, int64_t limit, struct search_result *result);
+ * Guesses that lie on a path under it are resolved, as many as `guesses` moves to look at allow. */
+bool paths_fastest(const struct paths *paths, int64_t least, int64_t limit, int64_t guesses,
+                   struct search_result *result);
 
 /* patches.c. The most rows and columns of each op's output that a patch of the move needs. */
 /* The rows of inner move `m`, which goes row by row. */

@@ -7,6 +7,7 @@
 #include "server/schedule/cost.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
+#include "server/schedule/memo.h"
 #include "server/schedule/search.h"
 #include "server/model/optable.h"
 #include "server/plan/plan.h"
@@ -659,6 +660,7 @@ static void row_segments_read_only_rows_that_are_there_and_stay_within_their_pea
 
 struct patch_check {
     const struct net *net;
+    const struct schedule_options *options;
     const done_word *done;
     int32_t checked;
 };
@@ -699,9 +701,15 @@ static int64_t tile_macs(const struct patch_check *c, const struct move *move, s
     return macs;
 }
 
-static void check_patches(void *context, const struct move *move)
+static void check_patches(void *context, const struct move *guess)
 {
     struct patch_check *c = context;
+    struct move resolved = *guess;
+    const struct move *move = &resolved;
+    assert_true(move_is_guess(guess));
+    if (!patches_resolve(c->net, c->options, &resolved))
+        return;
+    assert_true(resolved.n_inner > 0 && move_peak(&resolved) >= move_peak(guess));
     int32_t out = c->net->ops[move->ops[move->n_ops - 1]].out;
     struct shape shape = c->net->tensors[out].shape;
     done_word after[SCHEDULE_OPS_MAX / 64 + 1] = {c->done[0]};
@@ -736,6 +744,7 @@ static void patches_count_every_mac_again_and_hold_what_later_tiles_need(void **
     for (uint64_t seed = 0; seed < 600; seed++) {
         struct graph *graph = graph_of(random_network(seed));
         struct net *net = schedule_net(graph);
+        net->memo = memo_new();
         cost_prepare(net, schedule_board_default());
         int64_t bound = 0;
         for (int32_t o = 0; o < net->n_ops; o++)
@@ -744,11 +753,12 @@ static void patches_count_every_mac_again_and_hold_what_later_tiles_need(void **
             done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0};
             for (int32_t o = 0; o < from; o++)
                 done_add(done, o);
-            struct patch_check check = {net, done, 0};
+            struct patch_check check = {net, &options, done, 0};
             struct work work = {.patches = 100000};
             patches_each(net, done, &options, 4 * bound, INT64_MAX / 4, &work, check_patches, &check);
             checked += check.checked;
         }
+        memo_free(net->memo);
         schedule_net_free(net);
         graph_free(graph);
     }
