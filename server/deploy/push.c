@@ -204,9 +204,10 @@ static struct part *part_of(struct deployment *deployment, const char *board)
 }
 
 /* A board that comes back is asked whether it still holds its part: the offer is answered at once when it
- * does. */
+ * does. First it is told what to drop, which may be what has the room. */
 void deploy_board_up(struct deploy *deploy, const char *board)
 {
+    deploy_clean_boards(deploy);
     for (struct deployment *d = deploy->deployments, *next; d; d = next) {
         next = d->next;
         struct part *part = part_of(d, board);
@@ -218,7 +219,6 @@ void deploy_board_up(struct deploy *deploy, const char *board)
         note_small_board(deploy, d, part);
         push_part(deploy, d, part);
     }
-    deploy_clean_boards(deploy);
 }
 
 /* A board's name for people, as it was when the plan was made. */

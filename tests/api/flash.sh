@@ -63,10 +63,14 @@ check the_former_deployment_is_retired wait_for 10 state_is retired
 # More images that nobody needs than a board keeps requests: each is dropped, and then there is room for a fragment.
 images() { curl -s "$URL/api/v1/boards/b4" | jq -r '.fragments | length'; }
 few_images() { [ "$(images)" -le 1 ]; }
+fill() { # its flash, with images of somebody else
+    stop b4
+    rm -f "$work/b4/fragments/"*
+    for n in $(seq 10 69); do head -c 8000 /dev/zero >"$work/b4/fragments/$(printf '%062d%d' 0 "$n")"; done
+}
 start_board b4 --flash 524288
 wait_for 30 boards_online 4 || fail fourth_board_comes_online
-stop b4
-for n in $(seq 10 69); do head -c 8000 /dev/zero >"$work/b4/fragments/$(printf '%062d%d' 0 "$n")"; done
+fill
 check_equal flash_is_full_of_old_images "$(find "$work/b4/fragments" -type f | wc -l)" 60
 start_board b4 --flash 524288
 wait_for 30 boards_online 4 || fail fourth_board_comes_back
@@ -74,4 +78,8 @@ api_json POST /api/v1/deployments '{"model":"other","boards":["b4"]}'
 id=$(field .id)
 check full_of_old_images_takes_a_fragment_at_once wait_for 20 generation_runs 1 || story
 check old_images_are_dropped wait_for 10 few_images
+fill
+check degraded_without_its_board wait_for 10 state_is degraded
+start_board b4 --flash 524288
+check back_without_its_fragment_and_full_it_is_pushed_to_at_once wait_for 20 generation_runs 1 || story
 finish
