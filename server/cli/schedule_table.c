@@ -75,7 +75,9 @@ static void add_rows(json_t *step, char *out, size_t size)
 {
     long long lo = nth(step, "ring_rows", 0), hi = nth(step, "ring_rows", 1);
     if (nth(step, "rows", 0))
-        add(out, size, " %lld->%lld", nth(step, "rows", 0), nth(step, "rows", 1));
+        add(out, size, "rows %lld->%lld", nth(step, "rows", 0), nth(step, "rows", 1));
+    else
+        add(out, size, "row by row");
     if (hi && lo == hi)
         add(out, size, ", ring%s of %lld row%s", json_array_size(json_object_get(step, "ops")) > 2 ? "s" : "",
             hi, hi == 1 ? "" : "s");
@@ -97,13 +99,12 @@ void schedule_table_how(json_t *step, long long macs, char *out, size_t size)
         else
             add(out, size, "channels, all at once");
         if (is(step, "rings")) {
-            add(out, size, ", rows");
+            add(out, size, ", ");
             add_rows(step, out, size);
         }
     } else if (strcmp(mode, "rows") == 0 && nth(step, "rows", 0) == 1 && nth(step, "rows", 1) == 1) {
         add(out, size, "whole, one after another");
     } else if (strcmp(mode, "rows") == 0) {
-        add(out, size, "rows");
         add_rows(step, out, size);
     } else {
         add(out, size, "patches of %lldx%lld, %lldx%lld of them", nth(step, "tile", 0), nth(step, "tile", 1),

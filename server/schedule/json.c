@@ -204,6 +204,18 @@ static json_t *partial_json(const struct graph *graph, const struct schedule *sc
                      (json_int_t)schedule->extra_macs, "program", program_json(lowered), "steps", steps);
 }
 
+static json_t *ordinary_json(const struct graph *graph, const struct schedule *ordinary)
+{
+    const struct schedule_options whole = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32};
+    struct lowered *lowered = schedule_lower(graph, ordinary, &whole, NULL, NULL);
+    json_t *json = json_pack("{s:I, s:f, s:o, s:o}", "peak_bytes", (json_int_t)ordinary->peak_bytes,
+                             "predicted_ms", 1e3 * ordinary->seconds, "arena_bytes",
+                             bytes_json(lowered, lowered ? lowered->arena_bytes : 0), "scratch_bytes",
+                             bytes_json(lowered, lowered ? lowered->scratch_bytes : 0));
+    schedule_lowered_free(lowered);
+    return json;
+}
+
 static json_t *whole_json(const struct graph *graph, const struct schedule_options *options,
                           const struct schedule *ordinary, const struct schedule *schedule,
                           const struct outcome *outcome)
@@ -212,11 +224,11 @@ static json_t *whole_json(const struct graph *graph, const struct schedule_optio
     totals(graph, &macs, &params);
     const char *reason = outcome->reason[0] ? outcome->reason : NULL;
     json_t *ram = options->ram ? json_integer(options->ram) : json_null();
-    return json_pack("{s:s?, s:I, s:I, s:{s:I, s:f}, s:o, s:o, s:{s:i, s:s, s:f, s:s, s:o}, s:b, s:b, s:s?, "
+    return json_pack("{s:s?, s:I, s:I, s:o, s:o, s:o, s:{s:i, s:s, s:f, s:s, s:o}, s:b, s:b, s:s?, "
                      "s:[s,s,s]}",
                      "name", graph->name, "macs", (json_int_t)macs, "params", (json_int_t)params, "ordinary",
-                     "peak_bytes", (json_int_t)ordinary->peak_bytes, "predicted_ms", 1e3 * ordinary->seconds,
-                     "partial", partial_json(graph, schedule, outcome->lowered), "bottleneck",
+                     ordinary_json(graph, ordinary), "partial",
+                     partial_json(graph, schedule, outcome->lowered), "bottleneck",
                      bottleneck_json(graph, schedule), "options", "accumulator", (int)options->accumulator,
                      "axes", axes_names[options->axes], "extra_macs", options->extra_macs, "image",
                      options->streamed ? "streamed" : "counted", "ram", ram, "exhaustive",

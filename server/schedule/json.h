@@ -14,7 +14,7 @@ typedef int schedule_check(const struct graph *graph, const struct schedule *sch
                            const struct schedule_options *options, struct error *error);
 
 /* Makes the schedule, lowers it and describes it:
- * {"name","macs","params","ordinary":{"peak_bytes","predicted_ms"},
+ * {"name","macs","params","ordinary":{"peak_bytes","predicted_ms","arena_bytes","scratch_bytes"},
  * "partial":{"peak_bytes","predicted_ms","arena_bytes","scratch_bytes","extra_macs",
  * "program":{"instructions","executions","ranges","views","buffers"} or null,
  * "steps":[{as in form.h,"predicted_ms","inner":[steps]}]},

@@ -94,6 +94,57 @@ await rule("the_schedule_follows_its_controls_and_says_what_cannot_be", async ()
   await section.getByText("not on boards").waitFor();
 });
 
+const shoal = (...options) => JSON.parse(execFileSync(path.join(root, process.env.B ?? "build", "shoal"), ["schedule", path.join(root, "models/digits.tflite"), ...options, "--json"], { encoding: "utf8" }));
+const whole = (n) => `${n.toLocaleString("en")} bytes`;
+
+await rule("ways_to_run_a_model_stand_beside_one_another_with_the_commands_numbers", async () => {
+  const section = main.locator("section", { hasText: "Memory on one board, layer by layer" });
+  await section.getByRole("button", { name: "Compare ways to run it" }).click();
+  const rows = section.locator(".comparison tbody tr");
+  await section.getByText("Peak counts tensors alone").waitFor();
+  const ways = [["--axes", "channels"], [], ["--extra-macs", "10"], ["--image", "streamed"], ["--extra-macs", "10", "--image", "streamed"]];
+  const [{ ordinary }] = [shoal()];
+  const expected = [ordinary, ...ways.map((options) => { const { partial, macs } = shoal(...options); return { ...partial, macs }; })];
+  equal(await rows.count(), expected.length, "rows:");
+  const time = (n) => (n < 10 ? `${n.toFixed(2)} ms` : `${n.toFixed(1)} ms`);
+  for (const [i, one] of expected.entries()) {
+    const exact = await rows.nth(i).locator("td span[title]").evaluateAll((all) => all.map((span) => span.title));
+    equal(exact, [whole(one.peak_bytes), whole(one.arena_bytes)], `way ${i}:`);
+    const cells = await rows.nth(i).locator("td").allInnerTexts();
+    equal(cells.slice(2), [kib(one.arena_bytes), one.extra_macs > 0 ? `+${((one.extra_macs / one.macs) * 100).toFixed(1)} %` : "none", time(one.predicted_ms)], `way ${i}:`);
+  }
+});
+
+await rule("a_way_that_is_chosen_is_the_schedule_that_is_shown", async () => {
+  const section = main.locator("section", { hasText: "Memory on one board, layer by layer" });
+  const way = section.getByRole("button", { name: "with up to 10 % of the work done twice" });
+  await way.click();
+  const { partial, bottleneck } = shoal("--extra-macs", "10");
+  await section.locator(".comparison tr[aria-current]", { hasText: "10 %" }).waitFor();
+  equal(await section.locator(".comparison tr[aria-current]").count(), 1, "ways that are marked:");
+  equal(await section.getByLabel("Extra multiply-adds, %").inputValue(), "10");
+  check((await section.innerText()).includes(`${kib(bottleneck.bytes)} are in use when it makes`), "its bottleneck is told");
+  const at = partial.steps.flatMap((step, i) => (step.peak_bytes === partial.peak_bytes ? [i + 1] : []));
+  check((await section.innerText()).includes(at.length === 1 ? `Step ${at[0]} needs the most` : `step ${at[0]} first`), `step ${at}`);
+});
+
+await rule("a_step_is_said_on_the_page_as_the_command_says_it", async () => {
+  const section = main.locator("section", { hasText: "Memory on one board, layer by layer" });
+  const text = execFileSync(path.join(root, process.env.B ?? "build", "shoal"), ["schedule", path.join(root, "models/digits.tflite"), "--extra-macs", "100"], { encoding: "utf8" });
+  const [head, ...lines] = text.split("\n\n")[0].split("\n");
+  const [from, to] = [head.indexOf("how"), head.indexOf("operators")];
+  const said = lines.map((line) => line.slice(from, to).trim().replace(/^each: /, ""));
+  await section.getByLabel("Extra multiply-adds, %").fill("100");
+  await section.getByText(`The schedule: ${lines.filter((line) => /^ *\d/.test(line.slice(0, 4))).length} steps`).click();
+  const shown = await section.locator(".steps-table tbody tr").evaluateAll((rows) => rows.flatMap((row) => {
+    const cell = row.querySelector(".how");
+    return [cell.firstChild.textContent, ...[...cell.querySelectorAll(".inner li")].map((one) => one.lastChild.textContent.trim())];
+  }));
+  const plain = (words) => words.replaceAll("→", "->").replaceAll("×", "x").replaceAll("–", "-");
+  equal(shown.map(plain), said);
+  check(["patches of", "channels, ", "row by row"].every((kind) => said.some((words) => words.startsWith(kind))) && said.some((words) => /turns, row by row, ring/.test(words)), `kinds of steps: ${said}`);
+});
+
 await rule("a_folder_is_counted_as_shoal_eval_counts_it", async () => {
   const set = path.join(work, "set");
   for (let digit = 0; digit < 10; digit++) {

@@ -5,7 +5,7 @@ import { bytes, el, svg } from "./dom.js";
 import { operator } from "./graph.js";
 import { live } from "./live.js";
 import { peaksOf } from "./layers.js";
-import { how, ranges } from "./schedule.js";
+import { how, ranges } from "./steps.js";
 
 const HEIGHT = 220;
 const [TOP, BOTTOM, LEFT] = [26, 24, 74];
@@ -55,7 +55,7 @@ export function memoryChart(layers, chosen) {
     const arena = largestArena();
     const at = steps.find((step) => step.bytes === peak.peak_bytes);
     const over = arena ? steps.filter((step) => step.bytes > arena).length : 0;
-    line.replaceChildren("The peak is ", el("strong", {}, bytes(peak.peak_bytes)), at ? ` at layer ${at.layer.index} (${operator(at.layer)})` : "",
+    line.replaceChildren("Operator by operator the peak is ", el("strong", {}, bytes(peak.peak_bytes)), at ? ` at layer ${at.layer.index} (${operator(at.layer)})` : "",
       `; packed it takes ${bytes(peak.arena_bytes)} of arena, ${bytes(peak.scratch_bytes)} of it scratch. `,
       arena ? (over ? `${over === 1 ? "One layer needs" : `${over} layers need`} more than your largest arena of ${bytes(arena)}: ${whole && (whole.arena_bytes ?? Infinity) <= arena ? "in parts, as below, one board can run it." : "several boards must share."}`
         : `Your largest arena has ${bytes(arena)}.`) : "");
@@ -99,7 +99,7 @@ export function memoryChart(layers, chosen) {
     svg("line", { class: "base", x1: LEFT, x2: width - 10, y1: y(0), y2: y(0) }),
     bars,
     arena > 0 && arena <= most && [svg("line", { class: "limit", x1: LEFT, x2: width - 10, y1: y(arena), y2: y(arena) }),
-      svg("text", { class: "limit-text", x: width - 12, y: y(arena) - 5, "text-anchor": "end" }, `largest arena ${bytes(arena)}`)],
+      svg("text", { class: "limit-text", x: Math.min(width, box.clientWidth) - 12, y: y(arena) - 5, "text-anchor": "end" }, `largest arena ${bytes(arena)}`)],
     svg("text", { class: "peak-text", x: end ? peakX + 6 : peakX - 6, y: y(peak) - 7, "text-anchor": end ? "end" : "start" }, `▼ ${partial ? "ordinary " : ""}peak ${bytes(peak)}`),
     partial && least < peak * 0.8 && partialPeak(blocks.find(({ part }) => part.peak_bytes === least)),
     steps.map((step, i) => i % every === 0 && svg("text", { class: "axis", x: LEFT + (i + 0.5) * slot, y: HEIGHT - 7, "text-anchor": "middle" }, step.layer.index)));

@@ -74,6 +74,14 @@ function inUse(party, step, tensors) {
   return sum;
 }
 
+/** A step of a board's program: [numbers, operators], and what the plan says beside: [numbers, inner steps]. */
+function programStep([[mode, k, tile_h, tile_w, again, peak_bytes], ops], form, name) {
+  const [extra_macs = 0, free, rings, turns, down, across, into, out, lo, hi] = form?.[0] ?? [];
+  return { mode: MODES[mode], layers: ops, ops: ops.map(name), k: k || null, tile: tile_h ? [tile_h, tile_w] : null, again, peak_bytes,
+    extra_macs, free: Boolean(free), rings: Boolean(rings), turns: turns || null, patches: down ? [down, across] : null, rows: into ? [into, out] : null, ring_rows: hi ? [lo, hi] : null,
+    inner: (form?.[1] ?? []).map(([record, numbers]) => programStep(record, [numbers, []], name)) };
+}
+
 /**
  * What a board (its place in the plan's list) runs, in order: [{mode, layers, ops, k, tile, again, peak_bytes, note}]. A
  * plan says it where the board runs parts of tensors; else it runs its part of one operator after another.
@@ -81,9 +89,7 @@ function inUse(party, step, tensors) {
 export function scheduleOf(view, b, layers) {
   const party = view.plan.parties[b];
   const name = (op) => layers[op]?.name ?? `layer ${op}`;
-  if (party.program)
-    return party.program.steps.map(([[mode, k, tile_h, tile_w, again, peak_bytes], ops]) => ({ mode: MODES[mode], layers: ops, ops: ops.map(name),
-      k: k || null, tile: tile_h ? [tile_h, tile_w] : null, again, peak_bytes }));
+  if (party.program) return party.program.steps.map((record, i) => programStep(record, view.plan.forms?.[b]?.[i], name));
   const rows = [];
   const tensors = Math.max(0, ...layers.flatMap((layer) => [layer.output.tensor, ...layer.inputs.map((input) => input.tensor)])) + 1;
   // What is in use while data moves counts for the operator that it moves for: the next one.

@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { action, bytes, el, list, meter, ms, number, state } from "./dom.js";
 import { live, subscribe } from "./live.js";
 import { settled } from "./parts.js";
-import { stepTable } from "./schedule.js";
+import { stepTable } from "./steps.js";
 import { splitBar, splitKey } from "./split.js";
 
 const STRATEGIES = { auto: "auto", neuron: "neuron: parts of each layer", single: "single: one board" }; // what the planner has today

@@ -7,7 +7,7 @@ import { compare, pairRow } from "../js/drift.js";
 import { heatMap } from "../js/heat.js";
 import { live, subscribe } from "../js/live.js";
 import { layersOf, planOf, scheduleOf } from "../js/planview.js";
-import { stepTable } from "../js/schedule.js";
+import { stepTable } from "../js/steps.js";
 import { splitBars } from "../js/split.js";
 import { boardLink, deploymentSince, deploymentState, modelLink } from "../js/words.js";
 
@@ -94,7 +94,7 @@ function schedules(view, layers) {
     place.replaceChildren(
       el("p", {}, program ? `${steps.length} steps that hold parts of tensors: ` : "Its part of one operator after another: ",
         `peak ${bytes(peak)}, packed ${bytes(needs)} of the board's ${bytes(has)} of arena, ${bytes(scratch)} of it scratch.`),
-      stepTable(steps, peak, `what ${view.boards[b].name} runs`));
+      stepTable(steps, peak, `what ${view.boards[b].name} runs`, layers.reduce((sum, layer) => sum + layer.macs, 0)));
   }
   if (used.length) draw(used[0].b);
   return [el("div", { class: "bar" }, el("h2", {}, "Each board's schedule"), el("label", { class: "faint" }, "board ", choice)), place];
