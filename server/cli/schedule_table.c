@@ -71,18 +71,25 @@ static void layers_text(json_t *layers, size_t from, size_t to, char *out, size_
 
 /* ---- how a step runs ---- */
 
+/* What a step goes by. */
+static const char *row_word(json_t *step)
+{
+    return strcmp(word(step, "along"), "w") == 0 ? "column" : "row";
+}
+
 static void add_rows(json_t *step, char *out, size_t size)
 {
     long long lo = nth(step, "ring_rows", 0), hi = nth(step, "ring_rows", 1);
+    const char *of = row_word(step);
     if (nth(step, "rows", 0))
-        add(out, size, "rows %lld->%lld", nth(step, "rows", 0), nth(step, "rows", 1));
+        add(out, size, "%ss %lld->%lld", of, nth(step, "rows", 0), nth(step, "rows", 1));
     else
-        add(out, size, "row by row");
+        add(out, size, "%s by %s", of, of);
     if (hi && lo == hi)
-        add(out, size, ", ring%s of %lld row%s", json_array_size(json_object_get(step, "ops")) > 2 ? "s" : "",
-            hi, hi == 1 ? "" : "s");
+        add(out, size, ", ring%s of %lld %s%s", json_array_size(json_object_get(step, "ops")) > 2 ? "s" : "",
+            hi, of, hi == 1 ? "" : "s");
     else if (hi)
-        add(out, size, ", rings of %lld-%lld rows", lo, hi);
+        add(out, size, ", rings of %lld-%lld %ss", lo, hi, of);
 }
 
 void schedule_table_how(json_t *step, long long macs, char *out, size_t size)

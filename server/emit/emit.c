@@ -360,7 +360,7 @@ static void emit_task(struct emitter *emitter, const struct plan_step *step)
     image_code(&emitter->image, &code);
 }
 
-uint32_t emit_transfer(struct emitter *emitter, uint32_t index)
+uint32_t emit_transfer(struct emitter *emitter, uint32_t index, bool tall)
 {
     const struct conduct_transfer *from = &emitter->plan->table.transfers[index];
     struct fragment_transfer to;
@@ -371,10 +371,10 @@ uint32_t emit_transfer(struct emitter *emitter, uint32_t index)
     to.from = from->from;
     to.to = from->to;
     to.wire = from->wire;
-    to.h0 = (uint16_t)from->box.h0;
-    to.h1 = (uint16_t)from->box.h1;
-    to.w0 = (uint16_t)from->box.w0;
-    to.w1 = (uint16_t)from->box.w1;
+    to.h0 = (uint16_t)(tall ? from->box.w0 : from->box.h0);
+    to.h1 = (uint16_t)(tall ? from->box.w1 : from->box.h1);
+    to.w0 = (uint16_t)(tall ? from->box.h0 : from->box.w0);
+    to.w1 = (uint16_t)(tall ? from->box.h1 : from->box.w1);
     to.c0 = (uint16_t)from->box.c0;
     to.c1 = (uint16_t)from->box.c1;
     return image_transfer(&emitter->image, &to);
@@ -401,7 +401,7 @@ static void emit_step(struct emitter *emitter, const struct plan_step *step)
     else
         image_box(&emitter->image, &code, step->box);
     if (step->kind == PLAN_STEP_SEND || step->kind == PLAN_STEP_POST)
-        code.arg = emit_transfer(emitter, step->transfer);
+        code.arg = emit_transfer(emitter, step->transfer, false);
     image_code(&emitter->image, &code);
 }
 

@@ -29,8 +29,8 @@ uint16_t emit_weights(struct emitter *emitter, int32_t op, int32_t c, const stru
 uint16_t emit_scales(struct emitter *emitter, int32_t op);
 /* The look-up table of an element-wise operator, or of input `input` of a concatenation. */
 uint16_t emit_table(struct emitter *emitter, const struct op *op, int32_t input);
-/* Transfer number `index` of the plan's table. */
-uint32_t emit_transfer(struct emitter *emitter, uint32_t index);
+/* Transfer number `index` of the plan's table; `tall`: of a tensor of one row, as of one column. */
+uint32_t emit_transfer(struct emitter *emitter, uint32_t index, bool tall);
 
 /* program.c: the instructions of a party that runs a lowered schedule. */
 int emit_program(struct emitter *emitter, const struct lowered *lowered);

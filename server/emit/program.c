@@ -5,12 +5,15 @@
 #include "server/emit/internal.h"
 #include "server/emit/params.h"
 #include "server/model/optable.h"
+#include "server/model/tall.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct program {
     struct emitter *emitter;
+    struct arena *arena;
+    const struct graph *tall; /* as instructions have it that are tall */
     const struct lowered *lowered;
     uint16_t *ranges, *views; /* numbers in the image */
 };
@@ -87,7 +90,7 @@ static uint32_t transfer_of(const struct program *p, const struct lower_code *co
             (send ? t->from : t->to) != p->emitter->number)
             continue;
         *last_rank = t->rank;
-        return emit_transfer(p->emitter, i);
+        return emit_transfer(p->emitter, i, code->tall);
     }
     p->emitter->image.status = STATUS_INTERNAL; /* a plan's table has all inputs and outputs of its program */
     return 0;
@@ -115,8 +118,8 @@ static void add_code(struct program *p, const struct lower_code *from, uint32_t 
         code.arg = transfer_of(p, from, last_rank);
     if (from->graph_op >= 0) {
         bool plain = from->op == FRAGMENT_ZERO || from->op == FRAGMENT_LUT;
-        struct nn_params params =
-            params_of(emitter->graph, &emitter->graph->ops[from->graph_op], from->input);
+        const struct graph *graph = from->tall ? p->tall : emitter->graph;
+        struct nn_params params = params_of(graph, &graph->ops[from->graph_op], from->input);
         code.params = plain ? (uint16_t)FRAGMENT_NONE : image_params(&emitter->image, &params);
         set_slice(p, from, &code);
     }
@@ -129,7 +132,9 @@ int emit_program(struct emitter *emitter, const struct lowered *lowered)
     uint32_t last_rank = 0;
     p.ranges = calloc((size_t)lowered->n_ranges + 1, sizeof *p.ranges);
     p.views = calloc((size_t)lowered->n_views + 1, sizeof *p.views);
-    bool good = p.ranges && p.views;
+    p.arena = arena_new(SIZE_MAX);
+    p.tall = p.arena ? tall_graph(emitter->graph, p.arena) : NULL;
+    bool good = p.ranges && p.views && p.tall;
     if (good) {
         add_ranges(&p);
         add_views(&p);
@@ -138,5 +143,6 @@ int emit_program(struct emitter *emitter, const struct lowered *lowered)
         add_code(&p, &lowered->code[i], &last_rank);
     free(p.ranges);
     free(p.views);
+    arena_free(p.arena);
     return good ? 0 : error_set(emitter->error, STATUS_NO_MEMORY, "no memory for a fragment");
 }

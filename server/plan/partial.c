@@ -5,6 +5,8 @@
  */
 #include "server/plan/internal.h"
 
+#include "server/model/tall.h"
+
 /* ---- what is received, made and sent ---- */
 
 static void want_inputs(struct maker *maker, uint16_t party, int32_t op)
@@ -104,13 +106,21 @@ static bool adds_up(const struct lowered *lowered)
     return false;
 }
 
+struct program {
+    const struct maker *maker;
+    const struct graph *tall;
+};
+
 /* Of the layout that the board takes for the operator's weights. */
-static int32_t kernel_scratch(const void *context, int32_t index, struct shape part)
+static int32_t kernel_scratch(const void *context, int32_t index, bool tall, struct shape part)
 {
-    const struct maker *maker = context;
+    const struct program *program = context;
+    const struct maker *maker = program->maker;
     const struct op *op = &maker->graph->ops[index];
     enum nn_layout layout = plan_layout(maker->graph, op, maker->plan->boards[maker->first_board].layouts);
     struct box box = {0, part.h, 0, part.w, 0, part.c};
+    if (tall)
+        op = &program->tall->ops[index];
     return layout == NN_LAYOUT_PLAIN
                ? 0
                : (plan_scratch(maker->graph, op, layout, box, maker->scratch_limit) + 7) / 8 * 8;
@@ -120,7 +130,11 @@ static void set_program(struct maker *maker)
 {
     struct plan_party *party = &maker->plan->parties[maker->first_board];
     struct schedule_options options = *maker->partial_options;
-    struct lower_kernels kernels = {maker, kernel_scratch};
+    struct program program = {maker, tall_graph(maker->graph, maker->plan->arena)};
+    struct lower_kernels kernels = {&program, kernel_scratch};
+    maker->failed |= !program.tall;
+    if (maker->failed)
+        return;
     struct lowered *lowered = schedule_lower(maker->graph, maker->partial, &options, &kernels, maker->error);
     if (!lowered)
         return;
@@ -164,6 +178,7 @@ void partial_write(struct maker *maker)
 
 struct clock {
     const struct plan *plan;
+    const struct graph *tall;
     const struct plan_board *board;
     const struct plan_party *party;
     double computing, flash; /* seconds */
@@ -250,20 +265,21 @@ static void tick(void *context, const struct lower_act *act)
             (double)box_elements(act->box) / (clock->board->element_per_cycle * clock->board->clock_hz);
     if (code->graph_op < 0)
         return;
-    const struct op *op = &plan->graph->ops[code->graph_op];
+    const struct graph *graph = code->tall ? clock->tall : plan->graph;
+    const struct op *op = &graph->ops[code->graph_op];
     const struct op_row *row = op_row(op->kind);
-    enum op_cost cost = row->cost(plan->graph, op);
-    struct shape in = plan->graph->tensors[op->inputs[0]].shape;
+    enum op_cost cost = row->cost(graph, op);
+    struct shape in = graph->tensors[op->inputs[0]].shape;
     double elements = (double)box_elements(act->box), rate = clock->board->clock_hz;
     if (code->op == FRAGMENT_CONV || code->op == FRAGMENT_DW) {
         double part = code->op == FRAGMENT_CONV && op->groups > 0
                           ? (double)(act->k1 - act->k0) / ((double)in.c / op->groups)
                           : 1;
         clock->computing +=
-            part * (double)row->macs(plan->graph, op, act->box) / (clock->board->mac_per_cycle[cost] * rate);
+            part * (double)row->macs(graph, op, act->box) / (clock->board->mac_per_cycle[cost] * rate);
         elements = code->form & FRAGMENT_FORM_ACC ? elements : 0;
     } else {
-        double need = needed(plan->graph, act);
+        double need = needed(graph, act);
         elements = need > elements ? need : elements;
     }
     clock->computing += elements / (clock->board->element_per_cycle * rate);
@@ -282,8 +298,16 @@ static void tick(void *context, const struct lower_act *act)
 
 void partial_seconds(const struct plan *plan, int32_t b, double *computing, double *flash)
 {
-    struct clock clock = {.plan = plan, .board = &plan->boards[b], .party = &plan->parties[b], .loop = -1};
+    struct arena *arena = arena_new(SIZE_MAX);
+    struct clock clock = {.plan = plan,
+                          .tall = arena ? tall_graph(plan->graph, arena) : NULL,
+                          .board = &plan->boards[b],
+                          .party = &plan->parties[b],
+                          .loop = -1};
+    if (!clock.tall) /* without memory a guess */
+        clock.tall = plan->graph;
     lowered_walk(clock.party->program, 0, tick, &clock);
     *computing = clock.computing;
     *flash = clock.flash;
+    arena_free(arena);
 }

@@ -62,7 +62,7 @@ static json_t *code_json(const struct lowered *program)
     json_t *array = json_array();
     for (int32_t i = 0; i < program->n_code; i++) {
         const struct lower_code *c = &program->code[i];
-        const int64_t n[CODE_NUMBERS] = {c->op,       c->form,  c->loop,   c->whole_scales,
+        const int64_t n[CODE_NUMBERS] = {c->op,       c->form,  c->loop,   c->whole_scales | c->tall << 1,
                                          c->graph_op, c->input, c->tensor, c->in[0],
                                          c->in[1],    c->out,   c->h,      c->w,
                                          c->c,        c->k,     c->count,  c->scratch};
@@ -100,8 +100,10 @@ static json_t *steps_json(const struct plan_partial *steps, int32_t n)
 /* What a step's record does not have, for people. */
 static json_t *form_json(const struct schedule_form *f)
 {
-    const int64_t values[FORM_NUMBERS] = {f->extra_macs, f->free,    f->rings,    f->turns,   f->patches_h,
-                                          f->patches_w,  f->rows_in, f->rows_out, f->ring_lo, f->ring_hi};
+    const int64_t values[FORM_NUMBERS] = {f->extra_macs, f->free,      f->rings | f->columns << 1,
+                                          f->turns,      f->patches_h, f->patches_w,
+                                          f->rows_in,    f->rows_out,  f->ring_lo,
+                                          f->ring_hi};
     return numbers(values, FORM_NUMBERS);
 }
 
@@ -238,7 +240,8 @@ static void get_code(struct reading *r, const json_t *array)
         get(r, array, (size_t)i, n, CODE_NUMBERS);
         r->bad |= !within(n[0], 0, FRAGMENT_OP_COUNT) || !within(n[1], 0, 8) ||
                   !within(n[2], 0, FRAGMENT_LOOPS_MAX) || !within(n[4], -1, r->graph->n_ops) ||
-                  !within(n[6], -1, r->graph->n_tensors) || !within(n[14], 0, UINT32_MAX);
+                  !within(n[6], -1, r->graph->n_tensors) || !within(n[14], 0, UINT32_MAX) ||
+                  !within(n[3], 0, 4);
         r->bad |= !r->bad && !within(n[5], 0, n[4] < 0 ? 1 : r->graph->ops[n[4]].n_inputs);
         for (int k = 7; k < 10; k++)
             r->bad |= !within(n[k], -1, p->n_views);
@@ -249,7 +252,8 @@ static void get_code(struct reading *r, const json_t *array)
         p->code[i] = (struct lower_code){.op = (uint8_t)n[0],
                                          .form = (uint8_t)n[1],
                                          .loop = (uint8_t)n[2],
-                                         .whole_scales = n[3] != 0,
+                                         .whole_scales = n[3] & 1,
+                                         .tall = n[3] & 2,
                                          .graph_op = (int32_t)n[4],
                                          .input = (int32_t)n[5],
                                          .tensor = (int32_t)n[6],
@@ -340,7 +344,8 @@ static void get_form(struct reading *r, const json_t *record, size_t index, stru
         return;
     form->extra_macs = n[0];
     form->free = n[1] != 0;
-    form->rings = n[2] != 0;
+    form->rings = n[2] & 1;
+    form->columns = n[2] & 2;
     form->turns = (int32_t)n[3];
     form->patches_h = (int32_t)n[4];
     form->patches_w = (int32_t)n[5];

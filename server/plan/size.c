@@ -245,7 +245,7 @@ static void count_program(struct tally *tally, const struct lowered *program)
         if (code->op == FRAGMENT_LUT)
             table(tally, code->graph_op, code->input);
         else if (code->graph_op >= 0 && code->op != FRAGMENT_ZERO)
-            ADD(tally, params, code->graph_op, code->input);
+            ADD(tally, params, code->graph_op, code->input, code->tall);
         if (code->whole_scales) {
             tally->slices++;
             tally->bytes +=

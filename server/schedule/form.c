@@ -26,11 +26,13 @@ struct schedule_form schedule_form(const struct graph *graph, const struct sched
 {
     const struct op *first = &graph->ops[step->ops[0]], *last = &graph->ops[step->ops[step->n_ops - 1]];
     struct shape in = graph->tensors[first->inputs[0]].shape, out = graph->tensors[last->output].shape;
+    int32_t tile_h = step->tall ? step->tile_w : step->tile_h,
+            tile_w = step->tall ? step->tile_h : step->tile_w;
     struct schedule_form form = {.mode = step->mode,
-                                 .tile_h = step->tile_h,
-                                 .tile_w = step->tile_w,
-                                 .patches_h = parts(out.h, step->tile_h),
-                                 .patches_w = parts(out.w, step->tile_w),
+                                 .tile_h = tile_h,
+                                 .tile_w = tile_w,
+                                 .patches_h = parts(out.h, tile_h),
+                                 .patches_w = parts(out.w, tile_w),
                                  .again = step->again,
                                  .peak_bytes = step->peak_bytes,
                                  .extra_macs = step->extra_macs};
@@ -43,9 +45,10 @@ struct schedule_form schedule_form(const struct graph *graph, const struct sched
         form.rings = step->rows != NULL;
     }
     if (step->rows && !outer) {
-        form.rows_in = in.h;
-        form.rows_out = out.h;
+        form.rows_in = step->tall ? in.w : in.h;
+        form.rows_out = step->tall ? out.w : out.h;
     }
+    form.columns = step->rows && step->tall;
     if (step->rows)
         count_rows(&form, step);
     return form;
@@ -69,10 +72,12 @@ json_t *schedule_form_json(const struct graph *graph, const struct schedule_form
         json_array_append_new(names, json_string(graph->ops[ops[i]].name));
         json_array_append_new(layers, json_integer(ops[i]));
     }
+    bool by_rows = form->mode == SCHEDULE_ROWS || form->rings;
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:b, s:i, s:I, s:I, s:o}", "mode",
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:b, s:i, s:I, s:I, s:o}", "mode",
         mode_names[form->mode], "ops", names, "layers", layers, "k", number(form->k), "turns",
-        number(form->turns), "rings", form->rings, "rows", pair(form->rows_in, form->rows_out), "ring_rows",
+        number(form->turns), "along", by_rows ? json_string(form->columns ? "w" : "h") : json_null(), "rings",
+        form->rings, "rows", pair(form->rows_in, form->rows_out), "ring_rows",
         pair(form->ring_lo, form->ring_hi), "tile", pair(form->tile_h, form->tile_w), "patches",
         pair(form->patches_h, form->patches_w), "free", form->free, "again", (int)form->again, "extra_macs",
         (json_int_t)form->extra_macs, "peak_bytes", (json_int_t)form->peak_bytes, "inner", inner);

@@ -13,6 +13,7 @@ struct schedule_form {
     enum schedule_mode mode;
     bool free;                    /* FULL: nothing is computed or copied: a view, a free concatenation */
     bool rings;                   /* CHANNELS: a turn goes row by row */
+    bool columns;                 /* row by row: of tensors of one row, so rows below are columns */
     int32_t k, turns;             /* CHANNELS: channels a turn, and turns; else 0 */
     int32_t tile_h, tile_w;       /* PATCHES: of a patch, of the last operator's output; else 0 */
     int32_t patches_h, patches_w; /* PATCHES: how many down and across; else 0 */
@@ -29,7 +30,7 @@ struct schedule_form {
 struct schedule_form schedule_form(const struct graph *graph, const struct schedule *schedule,
                                    const struct schedule_step *step, const struct schedule_step *outer);
 
-/* {"mode","ops":[names],"layers":[indices],"k","turns","rings","rows":[in,out],"ring_rows":[lo,hi],
+/* {"mode","ops":[names],"layers":[indices],"k","turns","along":"h|w","rings","rows":[in,out],"ring_rows":[lo,hi],
  * "tile":[h,w],"patches":[down,across],"free","again","extra_macs","peak_bytes","inner":inner}; null where
  * the mode has no such thing. Takes the reference of `inner`; a new one, or NULL without memory. */
 json_t *schedule_form_json(const struct graph *graph, const struct schedule_form *form, const int32_t *ops,

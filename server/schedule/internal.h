@@ -34,8 +34,9 @@ struct net_op {
     bool apart[GRAPH_OP_INPUTS_MAX]; /* in a patch: the input has another area than the output */
     bool channels;                   /* channel-wise and may be cut over channels */
     bool inplace, view;
-    bool rows;     /* may be cut over rows */
-    bool row_sums; /* reads the input row by row into sums that are its whole output: a global pool */
+    bool tall, stays; /* tall_turns, tall_stays; only in a tall net */
+    bool rows;        /* may be cut over rows */
+    bool row_sums;    /* reads the input row by row into sums that are its whole output: a global pool */
     int64_t macs;
     /* cost_prepare: */
     double seconds;     /* of the whole output, once, without executions and reading */
@@ -51,7 +52,7 @@ struct net_op {
 /* Tensors are numbered as in the graph, operators in the order of the graph without those of the coordinator.
  */
 struct net {
-    const struct graph *graph;
+    const struct graph *graph; /* in a tall net that of tall_graph */
     struct net_op *ops;
     int32_t n_ops;
     struct net_tensor *tensors;
@@ -67,8 +68,8 @@ struct net {
 
 /* Sets corners[i] from need0[i] and need1[i] over `h` rows; false without memory. */
 bool net_corners(struct net *net, struct net_op *op, int32_t i, int32_t h);
-/* NULL without memory. */
-struct net *schedule_net(const struct graph *graph);
+/* `tall`: of the graph as tall_graph has it. NULL without memory. */
+struct net *schedule_net(const struct graph *graph, bool tall);
 void schedule_net_free(struct net *net);
 
 typedef uint64_t done_word;

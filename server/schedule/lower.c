@@ -160,7 +160,19 @@ static void one_step(struct lower *l, const struct schedule_step *step, const in
         lower_step_patches(l, ops, step);
 }
 
-static void all_steps(struct lower *l, const struct schedule *schedule)
+/* The net as it is, and as it is in steps that are tall; NULL where there are none. */
+struct nets {
+    const struct net *plain, *tall;
+};
+
+static void see(struct lower *l, const struct nets *nets, bool tall)
+{
+    l->tall = tall;
+    l->net = tall ? nets->tall : nets->plain;
+    l->graph = l->net->graph;
+}
+
+static void all_steps(struct lower *l, const struct nets *nets, const struct schedule *schedule)
 {
     done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0}, after[SCHEDULE_OPS_MAX / 64 + 1] = {0};
     l->done = done;
@@ -180,7 +192,9 @@ static void all_steps(struct lower *l, const struct schedule *schedule)
             if (k >= step->again)
                 done_add(after, ops[k]);
         }
+        see(l, nets, step->tall);
         one_step(l, step, ops);
+        see(l, nets, false);
         memcpy(done, after, sizeof done);
     }
     if (!l->failed && !l->refused)
@@ -201,17 +215,20 @@ static bool prepare(struct lower *l)
 }
 
 /* NULL with `error` set. */
-static struct lowered *lower_once(const struct net *net, const struct schedule *schedule,
+static struct lowered *lower_once(const struct nets *nets, const struct schedule *schedule,
                                   const struct schedule_options *options, const struct lower_kernels *kernels,
                                   uint64_t moves, int32_t *n_moves, struct error *error)
 {
-    struct lower l = {
-        .graph = net->graph, .net = net, .options = options, .kernels = kernels, .moves = moves};
+    struct lower l = {.graph = nets->plain->graph,
+                      .net = nets->plain,
+                      .options = options,
+                      .kernels = kernels,
+                      .moves = moves};
     l.out = calloc(1, sizeof *l.out);
     l.failed = !l.out || !prepare(&l);
     if (!l.failed) {
         l.out->peak_bytes = schedule->peak_bytes;
-        all_steps(&l, schedule);
+        all_steps(&l, nets, schedule);
         l.failed = l.failed || (!l.refused && !lower_place(&l));
     }
     *n_moves = l.n_moves;
@@ -230,12 +247,12 @@ static struct lowered *lower_once(const struct net *net, const struct schedule *
 }
 
 /* Replaces *best by the program with these moves if its arena is smaller. False: it is not. */
-static bool try_moves(const struct net *net, const struct schedule *schedule,
+static bool try_moves(const struct nets *nets, const struct schedule *schedule,
                       const struct schedule_options *options, const struct lower_kernels *kernels,
                       uint64_t moves, struct lowered **best)
 {
     int32_t n;
-    struct lowered *tried = lower_once(net, schedule, options, kernels, moves, &n, NULL);
+    struct lowered *tried = lower_once(nets, schedule, options, kernels, moves, &n, NULL);
     bool better = tried && tried->arena_bytes < (*best)->arena_bytes;
     schedule_lowered_free(better ? *best : tried);
     *best = better ? tried : *best;
@@ -244,14 +261,14 @@ static bool try_moves(const struct net *net, const struct schedule *schedule,
 
 /* Moving costs time, so only where the arena is larger than it should be, and only what helps: all up first,
  * then one after another in every other way as long as that makes the arena smaller. */
-static void improve(const struct net *net, const struct schedule *schedule,
+static void improve(const struct nets *nets, const struct schedule *schedule,
                     const struct schedule_options *options, const struct lower_kernels *kernels,
                     int64_t enough, int32_t n, struct lowered **best)
 {
     uint64_t chosen = 0, all = 0;
     for (int32_t i = 0; i < n; i++)
         all |= (uint64_t)LOWER_UP << LOWER_MOVE_BITS * i;
-    if (try_moves(net, schedule, options, kernels, all, best))
+    if (try_moves(nets, schedule, options, kernels, all, best))
         chosen = all;
     for (bool better = true; better && (*best)->arena_bytes > enough;) {
         better = false;
@@ -260,7 +277,7 @@ static void improve(const struct net *net, const struct schedule *schedule,
             uint64_t now = chosen >> shift & 3,
                      other = (now + 1 + (uint64_t)i % (LOWER_MOVES - 1)) % LOWER_MOVES;
             uint64_t moves = (chosen & ~((uint64_t)3 << shift)) | other << shift;
-            if (try_moves(net, schedule, options, kernels, moves, best)) {
+            if (try_moves(nets, schedule, options, kernels, moves, best)) {
                 chosen = moves;
                 better = true;
             }
@@ -274,6 +291,15 @@ static void count(void *context, const struct lower_act *act)
     *executions = act->time + 1;
 }
 
+static struct net *joined_net(const struct graph *graph, const struct schedule *schedule, bool tall)
+{
+    struct net *net = schedule_net(graph, tall);
+    for (int32_t o = 0; net && o < net->n_ops; o++)
+        if (schedule->joined && schedule->joined[net->ops[o].graph_op])
+            net_join(net, o);
+    return net;
+}
+
 struct lowered *schedule_lower(const struct graph *graph, const struct schedule *schedule,
                                const struct schedule_options *given, const struct lower_kernels *kernels,
                                struct error *error)
@@ -281,22 +307,27 @@ struct lowered *schedule_lower(const struct graph *graph, const struct schedule 
     enum { ALIGNMENT = 31 };
     struct schedule_options own = *given, *options = &own;
     own.streamed = schedule->streamed;
-    struct net *net = schedule_net(graph);
-    if (!net) {
+    bool tall = false;
+    for (int32_t s = 0; s < schedule->n_steps; s++)
+        tall |= schedule->steps[s].tall;
+    struct net *plain = joined_net(graph, schedule, false), *turned = NULL;
+    if (plain && tall)
+        turned = joined_net(graph, schedule, true);
+    if (!plain || (tall && !turned)) {
+        schedule_net_free(plain);
         error_set(error, STATUS_NO_MEMORY, "no memory for the program");
         return NULL;
     }
-    for (int32_t o = 0; o < net->n_ops; o++)
-        if (schedule->joined && schedule->joined[net->ops[o].graph_op])
-            net_join(net, o);
+    const struct nets both = {plain, turned}, *nets = &both;
     int32_t n;
-    struct lowered *lowered = lower_once(net, schedule, options, kernels, 0, &n, error);
+    struct lowered *lowered = lower_once(nets, schedule, options, kernels, 0, &n, error);
     int64_t enough = options->ram > schedule->peak_bytes ? options->ram : schedule->peak_bytes + ALIGNMENT;
     if (lowered && kernels && options->ram <= schedule->peak_bytes)
         enough += lowered->scratch_bytes;
     if (lowered && lowered->arena_bytes > enough && n > 0)
-        improve(net, schedule, options, kernels, enough, n, &lowered);
-    schedule_net_free(net);
+        improve(nets, schedule, options, kernels, enough, n, &lowered);
+    schedule_net_free(plain);
+    schedule_net_free(turned);
     if (lowered)
         lowered_walk(lowered, 0, count, &lowered->executions);
     if (lowered && lowered->executions > FRAGMENT_EXECUTIONS_MAX) {

@@ -34,6 +34,7 @@ struct lower_view {
 struct lower_code {
     uint8_t op, form, loop; /* enum fragment_op, enum fragment_form, counter of a LOOP */
     bool whole_scales;      /* FINISH: of all channels of an operator with several groups */
+    bool tall;              /* boxes, parameters, what travels: as tall_graph has them (server/model) */
     int32_t graph_op;       /* -1: none */
     int32_t input;          /* of the operator: the one that a COPY or its LUT reads */
     int32_t tensor;         /* SEND, POST, RECV: what travels; else -1 */
@@ -68,10 +69,10 @@ typedef void lower_act_sink(void *context, const struct lower_act *act);
 void lowered_walk(const struct lowered *lowered, int32_t from, lower_act_sink *sink, void *context);
 
 /* What the kernels of a board want beside: bytes for making `part` of an operator's output in one execution
- * (0: none), a multiple of 8. */
+ * (0: none), a multiple of 8. `tall`: the operator is that of tall_graph. */
 struct lower_kernels {
     const void *context;
-    int32_t (*scratch)(const void *context, int32_t op, struct shape part);
+    int32_t (*scratch)(const void *context, int32_t op, bool tall, struct shape part);
 };
 
 /* `graph`, `schedule` and `options` are those of schedule_make. NULL with `error` set: STATUS_NO_MEMORY;

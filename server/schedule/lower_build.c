@@ -259,6 +259,7 @@ struct lower_code *lower_code(struct lower *l, enum fragment_op op, int32_t grap
     if (!item)
         item = &nowhere;
     *item = (struct lower_code){.op = (uint8_t)op,
+                                .tall = l->tall,
                                 .graph_op = graph_op,
                                 .tensor = LOWER_NONE,
                                 .in = {LOWER_NONE, LOWER_NONE},

@@ -32,8 +32,9 @@ struct lower_area {
 
 struct lower {
     struct lowered *out;
-    const struct graph *graph;
-    const struct net *net; /* within a patch: of the patch */
+    const struct graph *graph; /* in a step that is tall, that of tall_graph */
+    const struct net *net;     /* within a patch: of the patch */
+    bool tall;
     const struct schedule_options *options;
     const struct lower_kernels *kernels; /* NULL: none */
     const done_word *done, *after;       /* of the net, before and after the present step */

@@ -34,7 +34,7 @@ void lower_finish(struct lower *l, int32_t op, int32_t sums, int32_t out, int32_
 static int32_t kernel_scratch(struct lower *l, const struct lower_task *task)
 {
     struct shape part = {task->cap_h, l->graph->tensors[l->graph->ops[task->op].output].shape.w, task->cap_c};
-    int32_t bytes = l->kernels ? l->kernels->scratch(l->kernels->context, task->op, part) : 0;
+    int32_t bytes = l->kernels ? l->kernels->scratch(l->kernels->context, task->op, l->tall, part) : 0;
     int32_t number = l->graph->n_tensors + task->op;
     if (bytes <= 0)
         return LOWER_NONE;

@@ -71,8 +71,8 @@ static void set_key(struct patch_key *key, const struct net *net, const int32_t 
     for (int32_t k = 0; k < n; k++) {
         const struct net_op *op = &net->ops[ops[k]];
         key->ops[k] = op->graph_op;
-        key->rules[k] =
-            16 * (int32_t)op->class + 8 * op->inplace + 4 * op->channels + 2 * op->rows + op->row_sums;
+        key->rules[k] = 64 * op->tall + 16 * (int32_t)op->class + 8 * op->inplace + 4 * op->channels +
+                        2 * op->rows + op->row_sums;
     }
 }
 

@@ -11,7 +11,7 @@ enum { PATCH_OPS_MAX = 12 };
 
 struct patch_key {
     int32_t ops[PATCH_OPS_MAX];   /* of the graph, then 0 */
-    int32_t rules[PATCH_OPS_MAX]; /* what a free concatenation changes about them */
+    int32_t rules[PATCH_OPS_MAX]; /* what a free concatenation, or being tall, changes about them */
     int32_t n, tile_h, tile_w;
     int32_t rows; /* 1: operators may go row by row */
 };

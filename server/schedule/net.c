@@ -5,6 +5,8 @@
  */
 #include "server/schedule/internal.h"
 
+#include "server/model/tall.h"
+
 static bool reads_already(const struct net_op *op, int32_t tensor)
 {
     for (int32_t i = 0; i < op->n_in; i++)
@@ -25,20 +27,24 @@ static bool is_sliced(const struct graph *graph, const struct op *op, int32_t i)
     return need.c0 == 0 && need.c1 == 1;
 }
 
-static void add_op(struct net *net, int32_t index)
+/* `given`: the graph as it is, by which an operator goes that stays. */
+static void add_op(struct net *net, const struct graph *given, int32_t index)
 {
-    const struct graph *graph = net->graph;
+    struct net_op *to = &net->ops[net->n_ops];
+    to->tall = net->graph != given && tall_turns(given, &given->ops[index]);
+    to->stays = net->graph != given && tall_stays(given, &given->ops[index]);
+    const struct graph *graph = to->stays ? given : net->graph;
     const struct op *op = &graph->ops[index];
     const struct op_row *row = op_row(op->kind);
-    struct net_op *to = &net->ops[net->n_ops];
     to->graph_op = index;
     to->out = op->output;
     to->class = row->class;
     to->channels = row->class == OP_CLASS_CHANNELWISE && (row->axes(graph, op) & OP_AXIS_C);
     to->inplace = row->inplace;
     to->view = row->kernel == OP_KERNEL_FREE;
-    to->rows = (row->axes(graph, op) & OP_AXIS_H) != 0;
-    to->row_sums = !to->rows && row->kernel == OP_KERNEL_SUM && graph->tensors[op->output].shape.h == 1;
+    to->rows = !to->stays && (row->axes(graph, op) & OP_AXIS_H) != 0;
+    to->row_sums =
+        !to->rows && !to->stays && row->kernel == OP_KERNEL_SUM && graph->tensors[op->output].shape.h == 1;
     to->macs = row->macs(graph, op, box_whole(graph->tensors[op->output].shape));
     for (int32_t i = 0; i < op->n_inputs; i++) {
         int32_t tensor = op->inputs[i];
@@ -136,11 +142,16 @@ static void mark_outputs(struct net *net)
             net->tensors[graph->ops[o].inputs[i]].output = true;
 }
 
-struct net *schedule_net(const struct graph *graph)
+struct net *schedule_net(const struct graph *given, bool tall)
 {
     struct arena *arena = arena_new((size_t)512 << 20);
     struct net *net = arena ? arena_alloc(arena, 1, sizeof *net) : NULL;
     if (!net) {
+        arena_free(arena);
+        return NULL;
+    }
+    const struct graph *graph = tall ? tall_graph(given, arena) : given;
+    if (!graph) {
         arena_free(arena);
         return NULL;
     }
@@ -161,7 +172,7 @@ struct net *schedule_net(const struct graph *graph)
                                               .producer = -1};
     for (int32_t o = 0; o < graph->n_ops; o++)
         if (graph->ops[o].place == OP_PLACE_BODY)
-            add_op(net, o);
+            add_op(net, given, o);
     mark_outputs(net);
     if (join_readers(net))
         return net;
@@ -252,7 +263,8 @@ bool net_may_join(const struct net *net, int32_t op)
     const struct net_tensor *out = &net->tensors[it->out];
     if (op_row(full->kind)->kernel != OP_KERNEL_COPY || full->n_inputs < 2 ||
         full->axis == 1 || /* no view says it */
-        it->n_in != full->n_inputs || out->storage != it->out || it->view)
+        it->n_in != full->n_inputs || out->storage != it->out || it->view || it->stays ||
+        (it->tall && full->axis == 0)) /* of columns, as it is */
         return false;
     for (int32_t i = 0; i < it->n_in; i++)
         if (!may_be_part(net, it->in[i], net->graph->tensors[it->out].quant))

@@ -447,7 +447,8 @@ void patches_each(const struct net *net, const done_word *done, const struct sch
             continue;
         const struct op *it = &net->graph->ops[op->graph_op];
         uint32_t axes = op_row(it->kind)->axes(net->graph, it);
-        if (op->view || !(axes & OP_AXIS_H) || !(axes & OP_AXIS_W) || !net_ready(net, p.after, o))
+        if (op->view || op->stays || !(axes & OP_AXIS_H) || !(axes & OP_AXIS_W) ||
+            !net_ready(net, p.after, o))
             return;
         done_add(p.after, o);
         p.ops[p.n++] = o;
@@ -458,6 +459,8 @@ void patches_each(const struct net *net, const done_word *done, const struct sch
         for (int32_t g = 0; g < GRIDS && grids[g] <= out.h; g++) {
             int32_t tile = (out.h + grids[g] - 1) / grids[g];
             int64_t held = held_bytes(&p, tile);
+            if (out.w == 1 && held < bound && --work->patches > 0)
+                offer(&p, tile, 1, held, sink, context);
             for (int32_t c = 0; c < GRIDS && grids[c] <= out.w && held < bound; c++)
                 if (abs(c - g) <= 1 && --work->patches > 0)
                     offer(&p, tile, (out.w + grids[c] - 1) / grids[c], held, sink, context);

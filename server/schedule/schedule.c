@@ -5,6 +5,7 @@
 #include "server/schedule/schedule.h"
 
 #include "server/base/stop.h"
+#include "server/model/tall.h"
 #include "server/schedule/cost.h"
 #include "server/schedule/memo.h"
 #include "server/schedule/search.h"
@@ -100,6 +101,15 @@ static bool fill_inner(const struct net *net, const struct move *move, int64_t l
     return true;
 }
 
+/* By rows or in tiles of a tensor that is a row as it is. */
+static void set_tall(const struct net *net, const struct move *move, struct schedule_step *step)
+{
+    for (int32_t i = 0; i < move->n_ops && (step->rows || move->mode == SCHEDULE_PATCHES); i++)
+        step->tall |= net->ops[move->ops[i]].tall;
+    for (int32_t i = 0; i < step->n_inner; i++)
+        step->inner[i].tall = step->tall;
+}
+
 /* A storage, and something in it is live. */
 static bool is_held(const struct net *net, const done_word *done, int32_t tensor, bool streamed)
 {
@@ -125,6 +135,7 @@ static bool fill_step(const struct net *net, const struct schedule_options *opti
     step->live = calloc((size_t)net->n_used + 1, sizeof *step->live);
     if (!good || !step->live)
         return false;
+    set_tall(net, move, step);
     for (int32_t i = 0; i < net->n_used; i++)
         if (is_held(net, done, net->used[i], options->streamed))
             step->live[step->n_live++] = net->used[i];
@@ -239,20 +250,26 @@ static void attempt_free(struct attempt *attempt)
     *attempt = (struct attempt){.net = NULL};
 }
 
-/* `order`: of the net, or NULL for the graph's; `wide`: only moves in that order; `join`: with free
- * concatenations, nothing where there are none. */
+/* How the graph is seen. */
+struct sight {
+    bool join; /* with free concatenations; nothing where there are none */
+    bool tall;
+};
+
+/* `order`: of the net, or NULL for the graph's; `wide`: only moves in that order. */
 static void attempt_run(struct attempt *attempt, const struct question *question, enum schedule_axes axes,
-                        const int32_t *order, bool wide, bool join)
+                        const int32_t *order, bool wide, struct sight sight)
 {
     const struct schedule_board *board = question->options.board;
-    *attempt = (struct attempt){.net = schedule_net(question->graph), .options = question->options};
+    *attempt =
+        (struct attempt){.net = schedule_net(question->graph, sight.tall), .options = question->options};
     attempt->options.axes = axes;
-    for (int32_t o = 0; join && attempt->net && o < attempt->net->n_ops; o++)
+    for (int32_t o = 0; sight.join && attempt->net && o < attempt->net->n_ops; o++)
         if (net_may_join(attempt->net, o)) {
             net_join(attempt->net, o);
             attempt->joined++;
         }
-    if (!attempt->net || (join && !attempt->joined) || (order && !order_apply(attempt->net, order)))
+    if (!attempt->net || (sight.join && !attempt->joined) || (order && !order_apply(attempt->net, order)))
         return;
     attempt->net->memo = question->memo;
     cost_prepare(attempt->net, board ? board : schedule_board_default());
@@ -275,7 +292,7 @@ static void attempt_better(struct attempt *best, struct attempt *other, int64_t 
 /* A graph that is too large to try everything: in an order with little memory, and in its own; then with
  * fewer kinds of steps, since that search gets further. `best` is a net that nothing may have been found for.
  */
-static void try_orders(struct attempt *best, const struct question *question, bool join)
+static void try_orders(struct attempt *best, const struct question *question, struct sight sight)
 {
     int32_t *order = calloc((size_t)best->net->n_ops + 1, sizeof *order);
     enum schedule_axes axes = question->options.axes;
@@ -285,31 +302,47 @@ static void try_orders(struct attempt *best, const struct question *question, bo
         struct attempt other;
         if ((orders[i] && !known) || (i == 3 && !all) || (i == 2 && !all) || (i == 1 && known && !all))
             continue;
-        attempt_run(&other, question, i < 2 ? axes : SCHEDULE_AXES_CHANNELS, orders[i], true, join);
+        attempt_run(&other, question, i < 2 ? axes : SCHEDULE_AXES_CHANNELS, orders[i], true, sight);
         attempt_better(best, &other, question->options.ram);
     }
     free(order);
     best->result.exhaustive = false;
 }
 
-static void try_one(struct attempt *best, const struct question *question, bool join)
+static void try_one(struct attempt *best, const struct question *question, struct sight sight)
 {
-    attempt_run(best, question, question->options.axes, NULL, false, join);
-    if (best->net && (!join || best->joined) && !best->result.exhaustive && !best->result.out_of_memory)
-        try_orders(best, question, join);
+    attempt_run(best, question, question->options.axes, NULL, false, sight);
+    if (best->net && (!sight.join || best->joined) && !best->result.exhaustive && !best->result.out_of_memory)
+        try_orders(best, question, sight);
+}
+
+static bool may_be_tall(const struct graph *graph)
+{
+    for (int32_t o = 0; o < graph->n_ops; o++)
+        if (tall_turns(graph, &graph->ops[o]))
+            return true;
+    return false;
 }
 
 /* A free concatenation has its memory from its first input on, and ends what goes by rows; so both are tried;
- * channels alone keep to the rules of the paper. */
+ * channels alone keep to the rules of the paper. What stays where others are tall ends what goes by rows too.
+ */
 static void try_all(struct attempt *best, const struct question *question)
 {
-    struct attempt other;
-    try_one(best, question, false);
+    enum schedule_axes axes = question->options.axes;
+    bool all = axes == SCHEDULE_AXES_ALL,
+         tall = (all || axes == SCHEDULE_AXES_ROWS) && may_be_tall(question->graph);
+    try_one(best, question, (struct sight){false, false});
     bool exhaustive = best->result.exhaustive;
-    if (question->options.axes != SCHEDULE_AXES_ALL || !best->net)
-        return;
-    try_one(&other, question, true);
-    attempt_better(best, &other, question->options.ram);
+    for (int32_t i = 1; i < 4 && best->net; i++) {
+        struct sight sight = {.join = i & 1, .tall = i & 2};
+        struct attempt other;
+        if ((sight.join && !all) || (sight.tall && !tall))
+            continue;
+        try_one(&other, question, sight);
+        exhaustive = exhaustive && (sight.join || !other.net || other.result.exhaustive);
+        attempt_better(best, &other, question->options.ram);
+    }
     best->result.exhaustive = exhaustive;
 }
 

@@ -63,6 +63,8 @@ struct schedule_step {
                            not divide. Else 1 */
     int32_t tile_h,
         tile_w;    /* PATCHES: rows and columns of the last operator's output a patch makes; else 0 */
+    bool tall;     /* ROWS, PATCHES, loops by rows: tensors of one row are seen as of one column
+                      (server/model/tall.h); `rows`, tiles and patches are of what is seen so */
     int32_t again; /* of the ops, the first so many only feed the last one and run a second time later */
     int64_t peak_bytes, extra_macs;
     double seconds; /* with the weights that are not resident; of an inner step 0 */

@@ -6,6 +6,7 @@
 #include "tests/support/judge.h"
 
 #include "server/model/optable.h"
+#include "tests/support/transposed.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 #include <string.h>
 
 struct judge {
-    const struct graph *graph;
+    const struct graph *graph;  /* in a step that is tall, `turned` */
+    const struct graph *turned; /* rows and columns exchanged */
     const struct schedule_options *options;
     const struct schedule *schedule;
     const struct schedule_step *step;
@@ -999,13 +1001,34 @@ static int64_t whole_macs(const struct judge *j, int32_t op)
     return row_of(it)->macs(j->graph, it, box_whole(j->graph->tensors[it->output].shape));
 }
 
+/* Tensors of one row are the same bytes as of one column. */
+static void check_tall(struct judge *j)
+{
+    for (int32_t k = 0; k < j->step->n_ops; k++) {
+        const struct op *op = op_at(j, k);
+        for (int32_t i = 0; i <= op->n_inputs; i++) {
+            const struct tensor *t = &j->graph->tensors[i < op->n_inputs ? op->inputs[i] : op->output];
+            if (t->shape.h != 1)
+                fault(j, "%s has %d rows in a step that is tall", op->name, t->shape.h);
+        }
+        if (row_of(op)->needs_weights && op->kernel_h > 1 && op->kernel_w > 1)
+            fault(j, "%s has weights that cannot be turned", op->name);
+    }
+    if (!j->step->rows && j->step->mode != SCHEDULE_PATCHES)
+        fault(j, "a step that goes by no rows is tall");
+}
+
 static void check_step(struct judge *j)
 {
     const struct schedule_step *step = j->step;
+    const struct graph *given = j->graph;
     int64_t macs = 0, own = 0;
     check_order(j);
+    if (step->tall)
+        check_tall(j);
     if (!j->legal)
         return;
+    j->graph = step->tall ? j->turned : given;
     memcpy(j->after, j->done, (size_t)j->graph->n_ops * sizeof *j->after);
     for (int32_t k = 0; k < step->n_ops; k++) {
         macs += whole_macs(j, step->ops[k]);
@@ -1029,6 +1052,7 @@ static void check_step(struct judge *j)
     if (macs - own != step->extra_macs)
         fault(j, "%lld extra MACs, stated are %lld", (long long)(macs - own), (long long)step->extra_macs);
     j->extra += macs - own;
+    j->graph = given;
     memcpy(j->done, j->after, (size_t)j->graph->n_ops * sizeof *j->done);
 }
 
@@ -1079,8 +1103,10 @@ bool judge_schedule(const struct graph *graph, const struct schedule_options *op
                       .reason = reason,
                       .size = size,
                       .legal = true};
+    struct graph *turned = transposed(graph);
     int64_t peak = 0;
-    if (!prepare(&j))
+    j.turned = turned;
+    if (!turned || !prepare(&j))
         fault(&j, "no memory");
     for (j.number = 0; j.number < schedule->n_steps && j.legal; j.number++) {
         j.step = &schedule->steps[j.number];
@@ -1096,6 +1122,7 @@ bool judge_schedule(const struct graph *graph, const struct schedule_options *op
     if (options->ram && schedule->peak_bytes > options->ram)
         fault(&j, "more than the limit");
     *cautious = j.cautious;
+    transposed_free(turned);
     free(j.done);
     free(j.after);
     free(j.out);

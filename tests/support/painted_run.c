@@ -24,6 +24,8 @@ static void move(struct bench *bench, const struct vm_slot *slot)
 {
     const struct fragment_transfer *t = &bench->fragment.transfers[slot->transfer];
     struct shape shape = bench->plan->table.exchanges[t->exchange].shape;
+    if (t->h1 > shape.h) /* one row, arriving as one column */
+        shape = (struct shape){shape.w, shape.h, shape.c};
     struct box box = {slot->box.h0, slot->box.h1, slot->box.w0, slot->box.w1, slot->box.c0, slot->box.c1};
     uint32_t at = 0, run = (uint32_t)(box.c1 - box.c0);
     uint8_t carry[4] = {0};

@@ -47,6 +47,12 @@ static struct quant quant_of(const struct maker *m, int32_t t)
     return m->b.graph->tensors[t].quant;
 }
 
+/* The operator keeps to one row. */
+static bool flat(struct maker *m)
+{
+    return m->options.one_row && !chance(m, 12);
+}
+
 /* A factor around 1, never the same twice. */
 static float jitter(struct maker *m)
 {
@@ -122,6 +128,8 @@ static void random_window(struct maker *m, struct op *op, struct shape in, int32
     op->stride_w = in.w > 3 && chance(m, 3) ? 2 : 1;
     if (chance(m, 16))
         op->stride_w = 3;
+    if (flat(m))
+        op->kernel_h = 1;
 }
 
 /* The shape after the window; shrinks kernel and dilation to 1x1 when it would not fit. */
@@ -248,6 +256,8 @@ static int32_t make_pad(struct maker *m, int32_t in)
     struct op op = build_plain(OP_PAD, in, -1);
     op.pad_top = pick(m, 0, 2), op.pad_bottom = pick(m, 0, 2);
     op.pad_left = pick(m, 0, 2), op.pad_right = pick(m, 0, 2);
+    if (flat(m))
+        op.pad_top = op.pad_bottom = 0;
     if (chance(m, 4))
         op.pad_c0 = pick(m, 0, 2), op.pad_c1 = pick(m, 0, 2);
     op.fill = chance(m, 4) ? pick(m, -128, 127) : quant_of(m, in).zero_point;
@@ -291,7 +301,10 @@ static int32_t branch_end(struct maker *m, int32_t in, int32_t out_c, struct qua
         return build_op(&m->b, build_plain(OP_REQUANTIZE, in, -1), out, quant);
     struct op op = build_plain(kind == 1 && out.c == out_c ? OP_DEPTHWISE : OP_CONV, in, -1);
     op.kernel_h = op.kernel_w = chance(m, 2) ? 3 : 1;
-    op.pad_top = op.pad_bottom = op.pad_left = op.pad_right = op.kernel_h / 2;
+    if (flat(m))
+        op.kernel_h = 1;
+    op.pad_top = op.pad_bottom = op.kernel_h / 2;
+    op.pad_left = op.pad_right = op.kernel_w / 2;
     int64_t taps = (int64_t)op.kernel_h * op.kernel_w, window = op.kind == OP_CONV ? taps * out.c : taps;
     (void)random_weights(m, &op, window * out_c, window, out_c, quant_of(m, in).scale);
     out.c = out_c;
@@ -305,7 +318,7 @@ static int32_t make_branches(struct maker *m, int32_t in)
     struct quant quant = random_quant(m, 0.03f * jitter(m));
     int32_t n = pick(m, 2, 3), c = pick(m, 1, 8);
     struct shape out = shape_of(m, in);
-    op.axis = chance(m, 4) ? 0 : 2;
+    op.axis = chance(m, 4) ? flat(m) ? 1 : 0 : 2;
     out.c = c;
     op.n_inputs = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -330,6 +343,8 @@ static int32_t make_resize(struct maker *m, int32_t in)
     struct shape out = {s.h * 2, s.w * 2, s.c};
     if (chance(m, 3))
         out = (struct shape){pick(m, 1, 2 * s.h), pick(m, 1, 2 * s.w), s.c};
+    if (flat(m))
+        out.h = s.h;
     op.align_corners = chance(m, 4);
     op.half_pixel_centers = !op.align_corners && chance(m, 2);
     return build_op(&m->b, op, out, quant_of(m, in));
@@ -397,10 +412,13 @@ static int32_t make_residual(struct maker *m, int32_t in)
     struct shape s = shape_of(m, in);
     int32_t wide = make_conv_to(m, in, 1, pick(m, 1, m->options.max_channels));
     struct op op = build_plain(OP_DEPTHWISE, wide, -1);
-    op.kernel_h = op.kernel_w = 3;
-    op.pad_top = op.pad_bottom = op.pad_left = op.pad_right = 1;
+    op.kernel_h = flat(m) ? 1 : 3;
+    op.kernel_w = 3;
+    op.pad_top = op.pad_bottom = op.kernel_h / 2;
+    op.pad_left = op.pad_right = 1;
     struct shape map = shape_of(m, wide);
-    struct quant quant = random_weights(m, &op, 9 * (int64_t)map.c, 9, map.c, quant_of(m, wide).scale);
+    int32_t taps = op.kernel_h * op.kernel_w;
+    struct quant quant = random_weights(m, &op, taps * (int64_t)map.c, taps, map.c, quant_of(m, wide).scale);
     int32_t narrow = make_conv_to(m, build_op(&m->b, op, map, quant), 1, s.c);
     float scale = 1.3f * fmaxf(quant_of(m, in).scale, quant_of(m, narrow).scale) * jitter(m);
     struct op add = build_plain(OP_ADD, in, narrow);
@@ -498,6 +516,8 @@ static int32_t make_inputs(struct maker *m)
 {
     int32_t n = m->options.inputs ? m->options.inputs : 1 + chance(m, 5);
     struct shape shape = {pick(m, 4, m->options.max_side), pick(m, 4, m->options.max_side), pick(m, 1, 8)};
+    if (m->options.one_row)
+        shape = (struct shape){1, shape.h * 4, shape.c};
     int32_t spine = keep(m, make_input(m, shape));
     for (int32_t i = 1; i < n; i++) {
         int32_t other = keep(m, make_input(m, shape));

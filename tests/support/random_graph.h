@@ -20,6 +20,7 @@ struct random_graph_options {
     uint32_t without;     /* bit mask of 1u << enum op_kind to leave out [none] */
     bool int8_ends;       /* only int8 graph inputs and outputs [also float32 and uint8 ones] */
     bool branches;        /* half of the blocks are branches of one scale that are concatenated */
+    bool one_row;         /* inputs of one row, of up to 4 * max_side columns; few operators add rows */
     bool no_classifier;   /* never ends in pool, fully connected layers, softmax [half of them do] */
 };
 

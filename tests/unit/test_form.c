@@ -56,21 +56,25 @@ static struct plan *planned(const struct graph *graph, const struct schedule_opt
     return plan;
 }
 
-static void check_step(const struct graph *graph, json_t *step, int64_t seen[5])
+static void check_step(const struct graph *graph, json_t *step, int64_t seen[6])
 {
     const char *mode = json_string_value(json_object_get(step, "mode"));
     json_t *layers = json_object_get(step, "layers"), *tile = json_object_get(step, "tile"), *inner;
     json_t *rings = json_object_get(step, "ring_rows"), *rows = json_object_get(step, "rows");
     int32_t last = (int32_t)json_integer_value(json_array_get(layers, json_array_size(layers) - 1));
     struct shape out = graph->tensors[graph->ops[last].output].shape;
+    const char *along = json_string_value(json_object_get(step, "along"));
+    bool columns = along && strcmp(along, "w") == 0;
     size_t i;
+    assert_true(!columns || out.h == 1);
+    seen[5] += columns;
     if (strcmp(mode, "channels") == 0) {
         assert_true(integer(step, "k") >= 1 && integer(step, "turns") >= 1);
         seen[0] += json_is_true(json_object_get(step, "rings"));
         assert_int_equal(json_is_true(json_object_get(step, "rings")), json_is_array(rows));
     }
     if (strcmp(mode, "rows") == 0)
-        assert_int_equal(json_integer_value(json_array_get(rows, 1)), out.h);
+        assert_int_equal(json_integer_value(json_array_get(rows, 1)), columns ? out.w : out.h);
     if (json_is_array(rings))
         assert_true(json_integer_value(json_array_get(rings, 0)) >= 1 &&
                     json_integer_value(json_array_get(rings, 0)) <=
@@ -94,10 +98,11 @@ static void check_step(const struct graph *graph, json_t *step, int64_t seen[5])
 static void schedule_plan_and_stored_plan_say_the_same_of_each_step(void **state)
 {
     struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = EXTRA};
-    int64_t seen[5] = {0};
+    int64_t seen[6] = {0};
     (void)state;
     for (uint64_t seed = 8000; seed < 8000 + SEEDS; seed++) {
-        struct graph *graph = random_graph(seed, &(struct random_graph_options){.branches = seed % 2});
+        struct graph *graph = random_graph(
+            seed, &(struct random_graph_options){.branches = seed % 2, .one_row = seed % 4 == 0});
         json_t *answer = schedule_describe(graph, &options, NULL, NULL), *step;
         assert_non_null(answer);
         json_t *steps = json_object_get(json_object_get(answer, "partial"), "steps");
@@ -122,9 +127,10 @@ static void schedule_plan_and_stored_plan_say_the_same_of_each_step(void **state
         json_decref(answer);
         graph_free(graph);
     }
-    print_message("%d channel loops with rings, %d patches, %d steps with rings, %d free, %d inner\n",
-                  (int)seen[0], (int)seen[1], (int)seen[2], (int)seen[3], (int)seen[4]);
-    for (int i = 1; i < 5; i++)
+    print_message("%d channel loops with rings, %d patches, %d steps with rings, %d free, %d inner, %d by "
+                  "columns\n",
+                  (int)seen[0], (int)seen[1], (int)seen[2], (int)seen[3], (int)seen[4], (int)seen[5]);
+    for (int i = 1; i < 6; i++)
         assert_true(seen[i] > 0);
 }
 

@@ -28,7 +28,7 @@ enum { EVERY = 1 };
 static const char *const modes[] = {"full", "channels", "rows", "patches"};
 
 struct tally {
-    int32_t steps[4], rings, inner[4], inner_rings, joined, again, plans,
+    int32_t steps[4], tall[4], rings, inner[4], inner_rings, joined, again, plans,
         met; /* met: arena at most peak and scratch, to alignment */
     int64_t peak, arena, scratch;
 };
@@ -38,6 +38,7 @@ static void tally_up(struct tally *tally, const struct schedule *schedule, const
     const struct plan_party *party = &plan->parties[0];
     for (int32_t s = 0; s < schedule->n_steps; s++) {
         tally->steps[schedule->steps[s].mode]++;
+        tally->tall[schedule->steps[s].mode] += schedule->steps[s].tall;
         tally->again += schedule->steps[s].again > 0;
         tally->joined += schedule->joined[schedule->steps[s].ops[0]];
         tally->rings += schedule->steps[s].mode == SCHEDULE_CHANNELS && schedule->steps[s].rows;
@@ -132,7 +133,7 @@ static void check_run(struct plan *plan, const struct schedule *schedule, const 
 /* Loops over channels go row by row wherever the rules allow it, whether that pays or not. */
 static void go_by_rows(const struct graph *graph, struct schedule *schedule)
 {
-    struct net *net = schedule_net(graph);
+    struct net *net = schedule_net(graph, false);
     done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0};
     assert_non_null(net);
     for (int32_t s = 0; s < schedule->n_steps; s++) {
@@ -159,7 +160,7 @@ static void go_by_rows(const struct graph *graph, struct schedule *schedule)
 /* Concatenations that are steps of their own become free wherever the rules allow it. */
 static void join_all(const struct graph *graph, struct schedule *schedule)
 {
-    struct net *net = schedule_net(graph);
+    struct net *net = schedule_net(graph, false);
     assert_non_null(net);
     for (int32_t o = 0; o < net->n_ops; o++)
         if (schedule->joined[net->ops[o].graph_op])
@@ -173,7 +174,8 @@ static void join_all(const struct graph *graph, struct schedule *schedule)
     schedule_net_free(net);
 }
 
-enum change { AS_IT_IS, BY_ROWS, BRANCHES, JOINED }; /* the last two: of graphs with branches */
+/* Of graphs: with tensors of one row; the last two with branches. */
+enum change { AS_IT_IS, BY_ROWS, ONE_ROW, BRANCHES, JOINED };
 
 static void check(const struct graph *graph, const struct schedule_options *options, uint64_t seed,
                   const char *what, enum change change, struct tally *tally)
@@ -227,7 +229,8 @@ static struct tally run_some(struct schedule_options base, uint64_t first, uint6
         struct prng prng = prng_seed(seed);
         struct schedule_options options = base;
         struct graph *graph =
-            random_graph(seed, &(struct random_graph_options){.branches = change >= BRANCHES});
+            random_graph(seed, &(struct random_graph_options){.branches = change >= BRANCHES,
+                                                              .one_row = change == ONE_ROW});
         if (prng_one_in(&prng, 2))
             loosen(&options, graph, &prng);
         check(graph, &options, seed, what, change, &tally);
@@ -297,6 +300,19 @@ static void lowered_patches_equal_the_reference(void **state)
     assert_true(tally.inner[SCHEDULE_ROWS] > 8 / EVERY && tally.inner_rings > 4 / EVERY);
 }
 
+static void lowered_networks_of_one_row_that_go_along_columns_equal_the_reference(void **state)
+{
+    (void)state;
+    struct tally a = run_some(with(SCHEDULE_AXES_ROWS, 100, false), 9000, 9060, "one row, rows", ONE_ROW);
+    struct tally b = run_some(with(SCHEDULE_AXES_ALL, 200, false), 9100, 9220, "one row, all", ONE_ROW);
+    struct tally c = run_some(with(SCHEDULE_AXES_ALL, 0, true), 9300, 9340, "one row, streamed", ONE_ROW);
+    print_message("tall: rows %d, %d and %d; loops %d, patches %d\n", a.tall[SCHEDULE_ROWS],
+                  b.tall[SCHEDULE_ROWS], c.tall[SCHEDULE_ROWS], b.tall[SCHEDULE_CHANNELS],
+                  b.tall[SCHEDULE_PATCHES]);
+    assert_true(a.tall[SCHEDULE_ROWS] > 40 / EVERY && b.tall[SCHEDULE_ROWS] > 40 / EVERY &&
+                c.tall[SCHEDULE_ROWS] > 10 / EVERY && b.tall[SCHEDULE_PATCHES] > 10 / EVERY);
+}
+
 static void lowered_streamed_inputs_equal_the_reference(void **state)
 {
     (void)state;
@@ -346,7 +362,7 @@ static void a_board_of_little_memory_runs_a_schedule_that_fits(void **state)
         struct plan_board board = *plan_profile("teensy41-good");
         board.layouts = seed % 2 ? NN_LAYOUT_MASK_ALL : NN_LAYOUT_MASK_PLAIN;
         struct plan_options options = {.strategy = PLAN_STRATEGY_AUTO};
-        struct graph *graph = random_graph(seed, NULL);
+        struct graph *graph = random_graph(seed, &(struct random_graph_options){.one_row = seed % 3 == 0});
         for (bool goes_on = true; goes_on;) {
             struct error error;
             struct plan *plan = plan_make(graph, "", &board, 1, &options, NULL, NULL, &error);
@@ -414,6 +430,7 @@ int main(void)
         cmocka_unit_test(lowered_rows_equal_the_reference),
         cmocka_unit_test(lowered_rows_that_run_twice_equal_the_reference),
         cmocka_unit_test(lowered_patches_equal_the_reference),
+        cmocka_unit_test(lowered_networks_of_one_row_that_go_along_columns_equal_the_reference),
         cmocka_unit_test(lowered_streamed_inputs_equal_the_reference),
         cmocka_unit_test(a_board_of_little_memory_runs_a_schedule_that_fits),
         cmocka_unit_test(sums_of_fewer_than_32_bits_are_not_executed),

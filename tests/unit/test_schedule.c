@@ -475,7 +475,7 @@ static void the_search_in_one_order_is_never_below_the_brute_force_and_mostly_as
     int32_t same = 0, rounds = 200;
     for (uint64_t seed = 2000; seed < 2000 + (uint64_t)rounds; seed++) {
         struct graph *graph = graph_of(random_network(seed));
-        struct net *net = schedule_net(graph);
+        struct net *net = schedule_net(graph, false);
         int32_t order[BRUTE_OPS];
         struct schedule_options options = {.axes = SCHEDULE_AXES_CHANNELS, .accumulator = 32};
         struct search_result result;
@@ -633,7 +633,7 @@ static void row_segments_read_only_rows_that_are_there_and_stay_within_their_pea
     int32_t checked = 0, long_ones = 0;
     for (uint64_t seed = 0; seed < 1500; seed++) {
         struct graph *graph = graph_of(random_network(seed));
-        struct net *net = schedule_net(graph);
+        struct net *net = schedule_net(graph, false);
         for (int32_t from = 0; from < net->n_ops; from++) {
             int32_t ops[NET_LOOP_OPS_MAX], n = 0;
             done_word done[SCHEDULE_OPS_MAX / 64 + 1] = {0};
@@ -743,7 +743,7 @@ static void patches_count_every_mac_again_and_hold_what_later_tiles_need(void **
     int32_t checked = 0;
     for (uint64_t seed = 0; seed < 600; seed++) {
         struct graph *graph = graph_of(random_network(seed));
-        struct net *net = schedule_net(graph);
+        struct net *net = schedule_net(graph, false);
         net->memo = memo_new();
         cost_prepare(net, schedule_board_default());
         int64_t bound = 0;

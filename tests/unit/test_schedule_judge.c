@@ -2,11 +2,13 @@
  * Every schedule is legal: known families of networks, random graphs and the shared ones, with every kind of
  * option, against the judge that replays them by the rules.
  */
+#include "server/model/tall.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
 #include "tests/support/judge.h"
 #include "tests/support/networks.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/transposed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -194,6 +196,50 @@ static void graphs_of_a_hundred_operators_are_scheduled_within_their_work(void *
     print_tally("a hundred operators", &tally);
 }
 
+static bool turns_wholly(const struct graph *graph)
+{
+    for (int32_t o = 0; o < graph->n_ops; o++)
+        if (tall_stays(graph, &graph->ops[o]))
+            return false;
+    return true;
+}
+
+/* Columns of a network of one row are worth what rows are of the same network stood on end. */
+static void networks_of_one_row_take_what_those_of_one_column_take(void **state)
+{
+    static const struct schedule_options all[] = {
+        {.axes = SCHEDULE_AXES_ROWS, .accumulator = 32},
+        {.axes = SCHEDULE_AXES_ALL, .accumulator = 32},
+        {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = 20},
+        {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .streamed = true}};
+    struct tally tally = {0};
+    int32_t wholly = 0, tall = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < 80; seed++) {
+        struct graph *graph = random_graph(seed, &(struct random_graph_options){.one_row = true, .ops = 6});
+        struct graph *column = transposed(graph);
+        assert_non_null(column);
+        wholly += turns_wholly(graph);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            struct schedule *schedule = judged(graph, &all[i], "one row", &tally);
+            struct schedule *other = schedule_make(column, &all[i], NULL);
+            assert_non_null(other);
+            if (turns_wholly(graph) && schedule->peak_bytes != other->peak_bytes)
+                fail_msg("seed %d, options %d: %lld bytes, as a column %lld", (int)seed, (int)i,
+                         (long long)schedule->peak_bytes, (long long)other->peak_bytes);
+            for (int32_t s = 0; s < schedule->n_steps; s++)
+                tall += schedule->steps[s].tall;
+            schedule_free(schedule);
+            schedule_free(other);
+        }
+        transposed_free(column);
+        graph_free(graph);
+    }
+    print_tally("one row", &tally);
+    print_message("%d networks turn wholly, %d steps go along columns\n", wholly, tall);
+    assert_true(wholly > 30 && tall > 200);
+}
+
 /* A judge that lets everything pass would prove nothing. */
 static void the_judge_finds_what_is_wrong(void **state)
 {
@@ -208,7 +254,7 @@ static void the_judge_finds_what_is_wrong(void **state)
         json_decref(json);
         assert_non_null(graph);
         struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = 5};
-        for (int32_t fault = 0; fault < 7; fault++) {
+        for (int32_t fault = 0; fault < 8; fault++) {
             struct schedule *schedule = schedule_make(graph, &options, NULL);
             assert_non_null(schedule);
             struct schedule_step *step = &schedule->steps[schedule->peak_step], *first = &schedule->steps[0];
@@ -229,6 +275,8 @@ static void the_judge_finds_what_is_wrong(void **state)
                 first->rows[first->n_rows - 1].phase = 0;
             else if (fault == 6 && first->mode == SCHEDULE_PATCHES)
                 first->patch_h[0]--;
+            else if (fault == 7)
+                step->tall = true;
             else
                 could = false;
             tried += could;
@@ -346,6 +394,7 @@ int main(void)
         cmocka_unit_test(random_models_get_legal_schedules),
         cmocka_unit_test(shared_graphs_get_legal_schedules),
         cmocka_unit_test(graphs_of_a_hundred_operators_are_scheduled_within_their_work),
+        cmocka_unit_test(networks_of_one_row_take_what_those_of_one_column_take),
         cmocka_unit_test(the_judge_finds_what_is_wrong),
         cmocka_unit_test(the_judge_finds_what_is_wrong_with_rings),
         cmocka_unit_test(the_judge_finds_what_is_wrong_with_free_concatenations),

@@ -15,9 +15,10 @@ export function ranges(layers) {
 
 function rows(step) {
   const [lo, hi] = step.ring_rows ?? [];
-  const text = step.rows ? `rows ${step.rows.join("→")}` : "row by row";
+  const of = step.along === "w" ? "column" : "row";
+  const text = step.rows ? `${of}s ${step.rows.join("→")}` : `${of} by ${of}`;
   if (!hi) return text;
-  return `${text}, ring${lo !== hi || step.ops.length > 2 ? "s" : ""} of ${lo === hi ? hi : `${lo}–${hi}`} row${hi === 1 ? "" : "s"}`;
+  return `${text}, ring${lo !== hi || step.ops.length > 2 ? "s" : ""} of ${lo === hi ? hi : `${lo}–${hi}`} ${of}${hi === 1 ? "" : "s"}`;
 }
 
 /** How a step runs, in words; `macs` are the network's, without them what is done again is not said. */
