@@ -396,18 +396,17 @@ bool patches_resolve(const struct net *net, const struct schedule_options *optio
     return keep_inner(&p, &grid.h, &grid.w, way, move);
 }
 
-/* Two guesses, whole and with rows inside: the patch's output at least is there in the end. */
+/* Two guesses, whole and with rows inside: what lies outside is there at least, the output in it. */
 static void offer(struct patches *p, int32_t tile_h, int32_t tile_w, int64_t held, move_sink *sink,
                   void *context)
 {
     struct grid grid;
     if (!set_grid(p, tile_h, tile_w, &grid))
         return;
-    int32_t last = p->n - 1;
-    struct shape out = p->net->tensors[p->net->ops[p->ops[last]].out].shape;
+    struct shape out = p->net->tensors[p->net->ops[p->ops[p->n - 1]].out].shape;
     struct move move = {.mode = SCHEDULE_PATCHES,
                         .n_ops = p->n,
-                        .fixed_bytes = held + (int64_t)grid.h.most[last] * grid.w.most[last] * out.c,
+                        .fixed_bytes = held,
                         .held_bytes = held,
                         .iterations = 1,
                         .tile_h = tile_h,
