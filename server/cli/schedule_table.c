@@ -283,11 +283,20 @@ static void put_figures(json_t *schedule)
     (void)printf("\n");
 }
 
-static const char *role_text(const char *role)
+static const char *role_text(json_t *tensor, char *out, size_t size)
 {
-    return strcmp(role, "input") == 0  ? "read by the step"
-           : strcmp(role, "live") == 0 ? "waits for a later step"
-                                       : "held by the step: output, rings, parts, sums";
+    static const char *const texts[][2] = {
+        {"input", "read by the step"},           {"live", "waits for a later step"},
+        {"output", "what the step makes"},       {"sums", "what the step makes, as sums"},
+        {"part", "the channels of one turn"},    {"patch", "making one patch"},
+        {"step", "output and rows as they pass"}};
+    out[0] = 0;
+    if (strcmp(word(tensor, "role"), "ring") == 0)
+        add(out, size, "ring: %lld of %lld rows", nth(tensor, "rows", 0), nth(tensor, "rows", 1));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !out[0]; i++)
+        if (strcmp(word(tensor, "role"), texts[i][0]) == 0)
+            add(out, size, "%s", texts[i][1]);
+    return out;
 }
 
 static void put_bottleneck(json_t *schedule)
@@ -295,7 +304,7 @@ static void put_bottleneck(json_t *schedule)
     json_t *bottleneck = json_object_get(schedule, "bottleneck"), *item, *tensors;
     json_t *steps = json_object_get(json_object_get(schedule, "partial"), "steps");
     size_t i, at = 0;
-    char bytes[32], name[TEXT] = "";
+    char bytes[32], name[TEXT] = "", role[TEXT];
     if (!json_is_object(bottleneck))
         return;
     while (number(json_array_get(steps, at), "peak_bytes") < number(bottleneck, "bytes"))
@@ -316,7 +325,7 @@ static void put_bottleneck(json_t *schedule)
         name[0] = 0;
         add_short(word(item, "name"), name, sizeof name);
         (void)printf("  %*s  %-*s  %s\n", width, commas(number(item, "bytes"), bytes), most, name,
-                     role_text(word(item, "role")));
+                     role_text(item, role, sizeof role));
     }
 }
 

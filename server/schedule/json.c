@@ -5,6 +5,7 @@
 #include "server/schedule/json.h"
 
 #include "server/model/optable.h"
+#include "server/schedule/bottleneck.h"
 #include "server/schedule/form.h"
 #include "server/schedule/lower.h"
 
@@ -69,37 +70,6 @@ static json_t *step_json(const struct graph *graph, const struct schedule *sched
     json_t *json = schedule_form_json(graph, &form, step->ops, step->n_ops, inner);
     json_object_set_new(json, "predicted_ms", json_real(1e3 * step->seconds));
     return json;
-}
-
-static bool reads(const struct graph *graph, const struct schedule_step *step, int32_t tensor)
-{
-    for (int32_t i = 0; i < step->n_ops; i++)
-        for (int32_t j = 0; j < graph->ops[step->ops[i]].n_inputs; j++)
-            if (graph->ops[step->ops[i]].inputs[j] == tensor)
-                return true;
-    return false;
-}
-
-static json_t *bottleneck_json(const struct graph *graph, const struct schedule *schedule)
-{
-    if (schedule->peak_step < 0)
-        return json_null();
-    const struct schedule_step *step = &schedule->steps[schedule->peak_step];
-    const struct op *last = &graph->ops[step->ops[step->n_ops - 1]];
-    json_t *tensors = json_array();
-    for (int32_t i = 0; i < step->n_live; i++) {
-        int32_t tensor = step->live[i];
-        json_array_append_new(tensors,
-                              json_pack("{s:s?, s:I, s:s}", "name", graph->tensors[tensor].name, "bytes",
-                                        (json_int_t)shape_elements(graph->tensors[tensor].shape), "role",
-                                        reads(graph, step, tensor) ? "input" : "live"));
-    }
-    if (step->inner_bytes)
-        json_array_append_new(tensors,
-                              json_pack("{s:s?, s:I, s:s}", "name", graph->tensors[last->output].name,
-                                        "bytes", (json_int_t)step->inner_bytes, "role", "step"));
-    return json_pack("{s:s, s:I, s:o}", "op", last->name, "bytes", (json_int_t)step->peak_bytes, "tensors",
-                     tensors);
 }
 
 static void totals(const struct graph *graph, int64_t *macs, int64_t *params)
@@ -229,11 +199,11 @@ static json_t *whole_json(const struct graph *graph, const struct schedule_optio
                      "name", graph->name, "macs", (json_int_t)macs, "params", (json_int_t)params, "ordinary",
                      ordinary_json(graph, ordinary), "partial",
                      partial_json(graph, schedule, outcome->lowered), "bottleneck",
-                     bottleneck_json(graph, schedule), "options", "accumulator", (int)options->accumulator,
-                     "axes", axes_names[options->axes], "extra_macs", options->extra_macs, "image",
-                     options->streamed ? "streamed" : "counted", "ram", ram, "exhaustive",
-                     (int)schedule->exhaustive, "executable", reason == NULL, "why_not_executable", reason,
-                     "searched", "channels", "rows", "patches");
+                     bottleneck_json(graph, schedule, options->accumulator), "options", "accumulator",
+                     (int)options->accumulator, "axes", axes_names[options->axes], "extra_macs",
+                     options->extra_macs, "image", options->streamed ? "streamed" : "counted", "ram", ram,
+                     "exhaustive", (int)schedule->exhaustive, "executable", reason == NULL,
+                     "why_not_executable", reason, "searched", "channels", "rows", "patches");
 }
 
 json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,

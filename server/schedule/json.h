@@ -18,10 +18,9 @@ typedef int schedule_check(const struct graph *graph, const struct schedule *sch
  * "partial":{"peak_bytes","predicted_ms","arena_bytes","scratch_bytes","extra_macs",
  * "program":{"instructions","executions","ranges","views","buffers"} or null,
  * "steps":[{as in form.h,"predicted_ms","inner":[steps]}]},
- * "bottleneck":{"op","bytes","tensors":[{"name","bytes","role":"input|live|step"}]},
+ * "bottleneck":{as in bottleneck.h},
  * "options":{"accumulator","axes","extra_macs","image","ram"},"exhaustive","executable","why_not_executable","searched":[]}.
- * `again`: the first so many of ops only feed the last one and are computed once more in a later step. Role
- * "step" is what the step holds beside whole tensors: its output, rings, parts, sums. arena_bytes is what the
+ * arena_bytes is what the
  * packer needs for all, scratch_bytes the most that kernels need beside what peak_bytes counts; null where no
  * program says the schedule. executable: `check` has accepted it; NULL: a network without weights. New
  * reference; NULL with `error` set. */

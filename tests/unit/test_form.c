@@ -95,6 +95,50 @@ static void check_step(const struct graph *graph, json_t *step, int64_t seen[6])
     }
 }
 
+/* Whatever is told apart at the peak, it adds up to the peak; and of most steps something is told apart. */
+static void what_is_in_memory_at_the_peak_adds_up_to_it(void **state)
+{
+    static const char *const roles[] = {"input", "live", "output", "sums", "part", "ring", "patch", "step"};
+    int32_t seen[8] = {0};
+    (void)state;
+    for (uint64_t seed = 8100; seed < 8220; seed++) {
+        struct schedule_options options = {.axes = (enum schedule_axes)(1 + seed % 3),
+                                           .accumulator = seed % 2 ? 32 : 8,
+                                           .extra_macs = seed % 4 ? 0 : EXTRA,
+                                           .streamed = seed % 5 == 0};
+        struct graph *graph = random_graph(seed, NULL);
+        json_t *answer = schedule_describe(graph, &options, NULL, NULL), *tensor;
+        json_t *bottleneck = json_object_get(answer, "bottleneck");
+        int64_t sum = 0;
+        size_t i;
+        assert_non_null(answer);
+        json_array_foreach(json_object_get(bottleneck, "tensors"), i, tensor)
+        {
+            json_t *rows = json_object_get(tensor, "rows");
+            const char *role = json_string_value(json_object_get(tensor, "role"));
+            int32_t known = 0;
+            while (known < 8 && strcmp(role, roles[known]) != 0)
+                known++;
+            assert_true(known < 8);
+            seen[known]++;
+            assert_true(integer(tensor, "bytes") > 0);
+            assert_int_equal(json_is_array(rows), strcmp(role, "ring") == 0);
+            if (json_is_array(rows))
+                assert_true(json_integer_value(json_array_get(rows, 0)) <=
+                            json_integer_value(json_array_get(rows, 1)));
+            sum += integer(tensor, "bytes");
+        }
+        if (json_is_object(bottleneck)) {
+            assert_int_equal(sum, integer(bottleneck, "bytes"));
+            assert_int_equal(sum, integer(json_object_get(answer, "partial"), "peak_bytes"));
+        }
+        json_decref(answer);
+        graph_free(graph);
+    }
+    for (int32_t i = 0; i < 8; i++)
+        assert_true(seen[i] > 0);
+}
+
 static void schedule_plan_and_stored_plan_say_the_same_of_each_step(void **state)
 {
     struct schedule_options options = {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = EXTRA};
@@ -187,6 +231,7 @@ static void a_plan_without_forms_is_read_and_one_with_other_forms_is_not(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_in_memory_at_the_peak_adds_up_to_it),
         cmocka_unit_test(schedule_plan_and_stored_plan_say_the_same_of_each_step),
         cmocka_unit_test(a_plan_without_forms_is_read_and_one_with_other_forms_is_not),
     };

@@ -26,7 +26,7 @@ function largestArena() {
 export function memoryChart(layers, chosen) {
   const box = el("div", { class: "memory-box" });
   const line = el("p", { class: "chart-line", "aria-live": "polite" });
-  const keys = el("p", { class: "keys", hidden: true }, el("span", { class: "key ordinary" }), "operator by operator", el("span", { class: "key main-look" }), "partial: a block for each step");
+  const keys = el("p", { class: "keys", hidden: true }, el("span", { class: "key ordinary" }), "ordinary: operator by operator", el("span", { class: "key main-look" }), "partial: a block for each step");
   const element = el("div", { class: "chart-card" }, keys, box, line);
   let steps = [];
   let schedule = null;

@@ -9,16 +9,19 @@ import { how, ranges, stepTable } from "./steps.js";
 
 // ---- what a schedule says ----
 
-const ROLES = { input: "read by the step", live: "waits for a later step", ring: "rows that are still needed", part: "the channels of one turn", step: "held by the step: output, rings, parts, sums" };
+const ROLES = { input: "read by the step", live: "waits for a later step", output: "what the step makes", sums: "what the step makes, as sums",
+  part: "the channels of one turn", patch: "making one patch", step: "output and rows as they pass" };
+const role = ({ role: name, rows }) => (rows ? `ring: ${rows[0]} of ${rows[1]} rows` : ROLES[name] ?? name);
 
 /** Which steps reach the peak, and what the others take: more than that is not to be gained from these alone. */
 function reaching({ steps, peak_bytes }, macs) {
   const at = steps.flatMap((step, i) => (step.peak_bytes === peak_bytes ? [i + 1] : []));
   const rest = Math.max(0, ...steps.map((step) => step.peak_bytes).filter((one) => one < peak_bytes));
   const first = steps[at[0] - 1];
+  const near = bytes(rest) === bytes(peak_bytes) ? `${number(rest)} of ${number(peak_bytes)} bytes` : bytes(rest);
   return el("p", {}, at.length === 1 ? `Step ${at[0]} needs the most` : `Steps ${ranges(at)} need the most, step ${at[0]} first`,
     ` (layer${first.layers.length === 1 ? "" : "s"} ${ranges(first.layers)}: ${how(first, macs)}). `,
-    rest > 0 && ["All others need at most ", el("b", {}, bytes(rest)), ". "]);
+    rest > 0 && ["All others need at most ", el("b", {}, near), ". "]);
 }
 
 function bottleneck({ bottleneck: { op, bytes: all, tensors }, partial, macs }) {
@@ -26,7 +29,7 @@ function bottleneck({ bottleneck: { op, bytes: all, tensors }, partial, macs }) 
   return el("div", {}, el("h3", {}, "The bottleneck"), reaching(partial, macs),
     el("p", {}, el("b", {}, bytes(all)), " are in use when it makes ", el("b", { title: op }, layerShort(op)), ":"),
     el("ul", { class: "plain tensors" }, tensors.map((tensor) => el("li", {},
-      el("span", { class: "clip", title: tensor.name }, layerShort(tensor.name)), el("span", { class: "small" }, ROLES[tensor.role] ?? tensor.role),
+      el("span", { class: "clip", title: tensor.name }, layerShort(tensor.name)), el("span", { class: "small" }, role(tensor)),
       el("span", { class: "number" }, bytes(tensor.bytes)), meter(tensor.bytes / most, `${tensor.name}: ${bytes(tensor.bytes)}`)))));
 }
 
