@@ -56,7 +56,7 @@ const schedule = async (options) => {
   const answer = await fetch(`${server.url}/api/v1/schedules`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ model: "digits", ...options }) });
   return answer.json();
 };
-const kib = (n) => `${(n / 1024).toFixed(1)} KiB`;
+const kib = (n) => (n < 1024 ? `${n} B` : `${(n / 1024).toFixed(1)} KiB`);
 
 await rule("the_partial_schedule_stands_beside_the_ordinary_one_layer_by_layer", async () => {
   const { partial, ordinary, bottleneck } = await schedule({});
