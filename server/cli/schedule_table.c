@@ -71,7 +71,7 @@ static void layers_text(json_t *layers, size_t from, size_t to, char *out, size_
 
 /* ---- how a step runs ---- */
 
-/* What a step goes by. */
+/* What a step goes by, and what a ring holds. */
 static const char *row_word(json_t *step)
 {
     return strcmp(word(step, "along"), "w") == 0 ? "column" : "row";
@@ -292,7 +292,8 @@ static const char *role_text(json_t *tensor, char *out, size_t size)
         {"step", "output and rows as they pass"}};
     out[0] = 0;
     if (strcmp(word(tensor, "role"), "ring") == 0)
-        add(out, size, "ring: %lld of %lld rows", nth(tensor, "rows", 0), nth(tensor, "rows", 1));
+        add(out, size, "ring: %lld of %lld %ss", nth(tensor, "rows", 0), nth(tensor, "rows", 1),
+            row_word(tensor));
     for (size_t i = 0; i < sizeof texts / sizeof *texts && !out[0]; i++)
         if (strcmp(word(tensor, "role"), texts[i][0]) == 0)
             add(out, size, "%s", texts[i][1]);

@@ -6,6 +6,7 @@
 #include "server/schedule/bottleneck.h"
 
 #include "server/model/optable.h"
+#include "server/model/tall.h"
 
 #include <stdlib.h>
 
@@ -70,10 +71,19 @@ static int64_t elements(const struct peak *peak, int32_t tensor)
     return shape_elements(peak->graph->tensors[tensor].shape);
 }
 
+/* As the step goes by it: columns are rows where it is tall. */
+static struct shape seen(const struct peak *peak, int32_t tensor)
+{
+    struct shape shape = peak->graph->tensors[tensor].shape;
+    if (peak->step->tall && tall_tensor(peak->graph, tensor))
+        return (struct shape){shape.w, shape.h, shape.c};
+    return shape;
+}
+
 /* Bytes of the channels of one turn, of `rows` rows. */
 static int64_t part_bytes(const struct peak *peak, int32_t tensor, int32_t rows)
 {
-    struct shape shape = peak->graph->tensors[tensor].shape;
+    struct shape shape = seen(peak, tensor);
     return (int64_t)rows * shape.w * shape.c / peak->step->iterations * peak->step->k;
 }
 
@@ -89,7 +99,7 @@ static void hold_channels(struct peak *peak)
         const struct op *op = &peak->graph->ops[peak->step->ops[i]];
         int32_t out = op->output;
         if (passes(peak, out))
-            hold(peak, out, part_bytes(peak, out, peak->graph->tensors[out].shape.h), "part", 0);
+            hold(peak, out, part_bytes(peak, out, seen(peak, out).h), "part", 0);
         else if (adds_up(peak, op))
             hold(peak, out, elements(peak, out) * peak->accumulator / 8, "sums", 0);
         else
@@ -102,7 +112,7 @@ static void hold_rings(struct peak *peak)
 {
     for (int32_t i = 0; i < peak->step->n_rows; i++) {
         const struct row_plan *plan = &peak->step->rows[i];
-        struct shape shape = peak->graph->tensors[plan->tensor].shape;
+        struct shape shape = seen(peak, plan->tensor);
         int64_t row = peak->step->mode == SCHEDULE_CHANNELS ? part_bytes(peak, plan->tensor, 1)
                                                             : (int64_t)shape.w * shape.c;
         if (plan->ring > 0 && !plan->passing && !plan->sums && (!plan->kept || plan->arrives))
@@ -141,12 +151,14 @@ static void hold_step(struct peak *peak)
         hold(peak, last, step->inner_bytes - peak->bytes, "step", 0);
 }
 
-static json_t *tensor_json(const struct graph *graph, const struct holding *one)
+static json_t *tensor_json(const struct peak *peak, const struct holding *one)
 {
-    const struct tensor *tensor = &graph->tensors[one->tensor];
-    json_t *rows = one->rows ? json_pack("[i,i]", (int)one->rows, (int)tensor->shape.h) : json_null();
-    return json_pack("{s:s?, s:I, s:s, s:o}", "name", tensor->name, "bytes", (json_int_t)one->bytes, "role",
-                     one->role, "rows", rows);
+    const struct tensor *tensor = &peak->graph->tensors[one->tensor];
+    json_t *rows =
+        one->rows ? json_pack("[i,i]", (int)one->rows, (int)seen(peak, one->tensor).h) : json_null();
+    const char *along = !one->rows ? NULL : peak->step->tall ? "w" : "h";
+    return json_pack("{s:s?, s:I, s:s, s:s?, s:o}", "name", tensor->name, "bytes", (json_int_t)one->bytes,
+                     "role", one->role, "along", along, "rows", rows);
 }
 
 json_t *bottleneck_json(const struct graph *graph, const struct schedule *schedule, int32_t accumulator)
@@ -159,14 +171,14 @@ json_t *bottleneck_json(const struct graph *graph, const struct schedule *schedu
     for (int32_t i = 0; i < step->n_live; i++) {
         struct holding live = {step->live[i], 0, elements(&peak, step->live[i]), "live"};
         live.role = reads(&peak, live.tensor) ? "input" : "live";
-        json_array_append_new(tensors, tensor_json(graph, &live));
+        json_array_append_new(tensors, tensor_json(&peak, &live));
     }
     peak.held = calloc((size_t)step->n_ops + (size_t)step->n_rows + 2, sizeof *peak.held);
     if (peak.held)
         hold_step(&peak);
     for (int32_t i = 0; i < peak.n; i++)
         if (peak.held[i].bytes > 0)
-            json_array_append_new(tensors, tensor_json(graph, &peak.held[i]));
+            json_array_append_new(tensors, tensor_json(&peak, &peak.held[i]));
     json_t *json = peak.held ? json_pack("{s:s, s:I, s:O}", "op", graph->ops[step->ops[step->n_ops - 1]].name,
                                          "bytes", (json_int_t)step->peak_bytes, "tensors", tensors)
                              : NULL;

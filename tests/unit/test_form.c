@@ -99,14 +99,14 @@ static void check_step(const struct graph *graph, json_t *step, int64_t seen[6])
 static void what_is_in_memory_at_the_peak_adds_up_to_it(void **state)
 {
     static const char *const roles[] = {"input", "live", "output", "sums", "part", "ring", "patch", "step"};
-    int32_t seen[8] = {0};
+    int32_t seen[8] = {0}, columns = 0;
     (void)state;
     for (uint64_t seed = 8100; seed < 8220; seed++) {
         struct schedule_options options = {.axes = (enum schedule_axes)(1 + seed % 3),
                                            .accumulator = seed % 2 ? 32 : 8,
                                            .extra_macs = seed % 4 ? 0 : EXTRA,
                                            .streamed = seed % 5 == 0};
-        struct graph *graph = random_graph(seed, NULL);
+        struct graph *graph = random_graph(seed, &(struct random_graph_options){.one_row = seed % 4 == 1});
         json_t *answer = schedule_describe(graph, &options, NULL, NULL), *tensor;
         json_t *bottleneck = json_object_get(answer, "bottleneck");
         int64_t sum = 0;
@@ -123,6 +123,8 @@ static void what_is_in_memory_at_the_peak_adds_up_to_it(void **state)
             seen[known]++;
             assert_true(integer(tensor, "bytes") > 0);
             assert_int_equal(json_is_array(rows), strcmp(role, "ring") == 0);
+            const char *along = json_string_value(json_object_get(tensor, "along"));
+            columns += along && strcmp(along, "w") == 0;
             if (json_is_array(rows))
                 assert_true(json_integer_value(json_array_get(rows, 0)) <=
                             json_integer_value(json_array_get(rows, 1)));
@@ -137,6 +139,7 @@ static void what_is_in_memory_at_the_peak_adds_up_to_it(void **state)
     }
     for (int32_t i = 0; i < 8; i++)
         assert_true(seen[i] > 0);
+    assert_true(columns > 0);
 }
 
 static void schedule_plan_and_stored_plan_say_the_same_of_each_step(void **state)

@@ -11,7 +11,7 @@ import { how, ranges, stepTable } from "./steps.js";
 
 const ROLES = { input: "read by the step", live: "waits for a later step", output: "what the step makes", sums: "what the step makes, as sums",
   part: "the channels of one turn", patch: "making one patch", step: "output and rows as they pass" };
-const role = ({ role: name, rows }) => (rows ? `ring: ${rows[0]} of ${rows[1]} rows` : ROLES[name] ?? name);
+const role = ({ role: name, rows, along }) => (rows ? `ring: ${rows[0]} of ${rows[1]} ${along === "w" ? "columns" : "rows"}` : ROLES[name] ?? name);
 
 /** Which steps reach the peak, and what the others take: more than that is not to be gained from these alone. */
 function reaching({ steps, peak_bytes }, macs) {
