@@ -15,6 +15,7 @@ struct net_tensor {
     int64_t bytes;
     struct shape shape;
     int32_t storage;  /* the tensor whose memory it is: itself, or through views the first one */
+    bool alone;       /* no other tensor lies in its storage */
     bool joined;      /* it is made within the output of a concatenation, its storage */
     int32_t at;       /* joined: element of the storage at which it begins */
     bool outside;     /* in a patch: its output, which is written where it stays; only its sums count */
@@ -45,8 +46,17 @@ struct net_op {
     bool table;
     int32_t *need0[GRAPH_OP_INPUTS_MAX],
         *need1[GRAPH_OP_INPUTS_MAX]; /* rows: of output row r, input rows [need0, need1) */
-    int32_t *corners[GRAPH_OP_INPUTS_MAX], n_corners[GRAPH_OP_INPUTS_MAX]; /* rows between which need1 rises
-                                                                        evenly and is above need0 */
+    int32_t *corners[GRAPH_OP_INPUTS_MAX], n_corners[GRAPH_OP_INPUTS_MAX]; /* rows between which need0 and
+                                                             need1 rise evenly and need1 is above need0 */
+};
+
+typedef uint64_t done_word;
+
+/* The last answer of net_live: a state's moves all ask for the same. */
+struct net_memory {
+    bool known, streamed;
+    done_word done[SCHEDULE_OPS_MAX / 64 + 1];
+    int64_t bytes;
 };
 
 /* Tensors are numbered as in the graph, operators in the order of the graph without those of the coordinator.
@@ -60,7 +70,8 @@ struct net {
     int32_t *used; /* tensors that the net reads or writes */
     int32_t n_used;
     struct arena *arena; /* also of what moves point at */
-    struct memo *memo;   /* of the question, shared by its nets; outlives what moves point at */
+    struct net_memory *memory;
+    struct memo *memo; /* of the question, shared by its nets; outlives what moves point at */
     const struct schedule_board *board;
     double element_s; /* seconds an element */
     bool patch;       /* shapes are of the areas that a patch has, rows are counted from an area's first */
@@ -72,7 +83,6 @@ bool net_corners(struct net *net, struct net_op *op, int32_t i, int32_t h);
 struct net *schedule_net(const struct graph *graph, bool tall);
 void schedule_net_free(struct net *net);
 
-typedef uint64_t done_word;
 static inline bool done_has(const done_word *done, int32_t op)
 {
     return done[op / 64] >> (op % 64) & 1;

@@ -7,6 +7,8 @@
 
 #include "server/model/tall.h"
 
+#include <string.h>
+
 static bool reads_already(const struct net_op *op, int32_t tensor)
 {
     for (int32_t i = 0; i < op->n_in; i++)
@@ -65,7 +67,8 @@ static bool is_corner(const struct net_op *op, int32_t i, int32_t r, int32_t h)
     if (need1[r] <= need0[r])
         return false;
     return r == 0 || r == h - 1 || need1[r - 1] <= need0[r - 1] || need1[r + 1] <= need0[r + 1] ||
-           need1[r + 1] - need1[r] != need1[r] - need1[r - 1];
+           need1[r + 1] - need1[r] != need1[r] - need1[r - 1] ||
+           need0[r + 1] - need0[r] != need0[r] - need0[r - 1];
 }
 
 bool net_corners(struct net *net, struct net_op *op, int32_t i, int32_t h)
@@ -103,6 +106,18 @@ static bool add_needs(struct net *net, struct net_op *op)
             return false;
     }
     return true;
+}
+
+static void set_alone(struct net *net)
+{
+    for (int32_t k = 0; k < net->n_used; k++)
+        net->tensors[net->tensors[net->used[k]].storage].alone = true;
+    for (int32_t k = 0; k < net->n_used; k++) {
+        struct net_tensor *tensor = &net->tensors[net->used[k]];
+        if (tensor->storage != net->used[k])
+            tensor->alone = net->tensors[tensor->storage].alone = false;
+    }
+    net->memory->known = false;
 }
 
 static bool join_readers(struct net *net)
@@ -161,7 +176,8 @@ struct net *schedule_net(const struct graph *given, bool tall)
     net->ops = arena_alloc(arena, (size_t)graph->n_ops + 1, sizeof *net->ops);
     net->tensors = arena_alloc(arena, (size_t)graph->n_tensors + 1, sizeof *net->tensors);
     net->used = arena_alloc(arena, (size_t)graph->n_tensors + 1, sizeof *net->used);
-    if (!net->ops || !net->tensors || !net->used) {
+    net->memory = arena_alloc(arena, 1, sizeof *net->memory);
+    if (!net->ops || !net->tensors || !net->used || !net->memory) {
         schedule_net_free(net);
         return NULL;
     }
@@ -174,10 +190,12 @@ struct net *schedule_net(const struct graph *given, bool tall)
         if (graph->ops[o].place == OP_PLACE_BODY)
             add_op(net, given, o);
     mark_outputs(net);
-    if (join_readers(net))
-        return net;
-    schedule_net_free(net);
-    return NULL;
+    if (!join_readers(net)) {
+        schedule_net_free(net);
+        return NULL;
+    }
+    set_alone(net);
+    return net;
 }
 
 void schedule_net_free(struct net *net)
@@ -215,7 +233,7 @@ bool net_is_live(const struct net *net, const done_word *done, int32_t t, bool s
     return waiting > 0 && !(streamed && tensor->input && waiting == tensor->n_readers);
 }
 
-int64_t net_live(const struct net *net, const done_word *done, bool streamed)
+static int64_t count_live(const struct net *net, const done_word *done, bool streamed)
 {
     int64_t sum = 0;
     for (int32_t k = 0; k < net->n_used; k++) {
@@ -223,13 +241,26 @@ int64_t net_live(const struct net *net, const done_word *done, bool streamed)
         if (!net_is_live(net, done, t, streamed))
             continue;
         bool counted = false; /* another view of the same memory came first */
-        for (int32_t j = 0; j < k && !counted; j++)
+        for (int32_t j = 0; j < k && !counted && !net->tensors[t].alone; j++)
             counted = net->tensors[net->used[j]].storage == storage &&
                       net_is_live(net, done, net->used[j], streamed);
         if (!counted && !net->tensors[storage].outside)
             sum += net->tensors[storage].bytes;
     }
     return sum;
+}
+
+int64_t net_live(const struct net *net, const done_word *done, bool streamed)
+{
+    struct net_memory *memory = net->memory;
+    size_t bytes = (size_t)done_words(net) * sizeof *done;
+    if (memory->known && memory->streamed == streamed && memcmp(memory->done, done, bytes) == 0)
+        return memory->bytes;
+    memory->bytes = count_live(net, done, streamed);
+    memory->streamed = streamed;
+    memory->known = true;
+    memcpy(memory->done, done, bytes);
+    return memory->bytes;
 }
 
 int64_t net_new_bytes(const struct net *net, const done_word *done, int32_t tensor)
@@ -290,11 +321,14 @@ void net_join(struct net *net, int32_t op)
         for (int32_t r = 0; r < in->n_readers; r++)
             net->ops[in->readers[r]].inplace = false;
     }
+    set_alone(net);
 }
 
 bool net_dies(const struct net *net, const done_word *after, int32_t tensor)
 {
     int32_t storage = net->tensors[tensor].storage;
+    if (net->tensors[tensor].alone)
+        return !net_is_live(net, after, tensor, false);
     for (int32_t k = 0; k < net->n_used; k++)
         if (net->tensors[net->used[k]].storage == storage && net_is_live(net, after, net->used[k], false))
             return false;

@@ -192,5 +192,6 @@ bool order_apply(struct net *net, const int32_t *order)
         for (int32_t r = 0; r < tensor->n_readers; r++)
             tensor->readers[r] = place[tensor->readers[r]];
     }
+    net->memory->known = false; /* sets have other numbers now */
     return true;
 }

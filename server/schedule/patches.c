@@ -145,6 +145,7 @@ static int64_t held_bytes(const struct patches *p, int32_t tile)
 /* A net of the largest boxes within a patch, whose inputs lie outside and count nothing. */
 struct inner {
     struct net net;
+    struct net_memory memory;
     struct net_op ops[PATCH_OPS_MAX];
     int32_t readers[PATCH_OPS_MAX][PATCH_OPS_MAX], used[PATCH_OPS_MAX * (GRAPH_OP_INPUTS_MAX + 1)];
     struct arena *arena; /* of the needs, NULL: none */
@@ -227,6 +228,7 @@ static void add_outside(struct inner *inner, int32_t tensor)
             return;
     in->bytes = 0;
     in->storage = tensor;
+    in->alone = true;
     in->joined = false;
     in->producer = -1;
     in->n_readers = 0;
@@ -241,6 +243,7 @@ static void add_inside(struct inner *inner, int32_t k, int32_t h, int32_t w, boo
     out->bytes = (int64_t)h * w * out->shape.c;
     out->output = out->outside = last;
     out->storage = inner->ops[k].out;
+    out->alone = true;
     out->joined = false;
     out->producer = k;
     out->readers = inner->readers[k];
@@ -253,6 +256,8 @@ static bool inner_net(const struct patches *p, const int32_t *h, const int32_t *
 {
     inner->arena = NULL;
     inner->net = *p->net;
+    inner->net.memory = &inner->memory;
+    inner->memory.known = false;
     inner->net.tensors = malloc((size_t)p->net->n_tensors * sizeof *inner->net.tensors);
     if (!inner->net.tensors)
         return false;

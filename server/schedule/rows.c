@@ -18,6 +18,7 @@ struct value {
     int32_t tensor, op; /* op: place in the segment, -1: arrives */
     int64_t num, den;   /* ticks a row, before scaling; 0: not known */
     int64_t per, phase;
+    int32_t readers; /* in the segment */
     bool kept, read, sums;
     bool overwritten;          /* its one row lies where its only reader's row comes to lie */
     bool passing;              /* its one row is read only in the tick in which it is made */
@@ -32,15 +33,19 @@ struct segment {
     int32_t n, again;
     struct value values[VALUES_MAX];
     int32_t n_values;
+    int8_t in[NET_LOOP_OPS_MAX][GRAPH_OP_INPUTS_MAX], out[NET_LOOP_OPS_MAX]; /* values, or -1 */
     bool overwrites[NET_LOOP_OPS_MAX]; /* the operator has an input that it writes over */
 };
 
-static struct value *value_of(struct segment *s, int32_t tensor)
+/* NULL: it is there before. */
+static struct value *in_of(struct segment *s, int32_t k, int32_t i)
 {
-    for (int32_t v = 0; v < s->n_values; v++)
-        if (s->values[v].tensor == tensor)
-            return &s->values[v];
-    return NULL;
+    return s->in[k][i] < 0 ? NULL : &s->values[s->in[k][i]];
+}
+
+static struct value *out_of(struct segment *s, int32_t k)
+{
+    return &s->values[s->out[k]];
 }
 
 static int64_t greatest(int64_t a, int64_t b)
@@ -70,6 +75,8 @@ static bool stride_of(const struct net *net, const struct net_op *op, int32_t i,
 
 static bool set_rate(struct value *value, int64_t num, int64_t den, bool *changed)
 {
+    if (value->num && value->num * den == num * value->den)
+        return true;
     int64_t common = greatest(num, den);
     num /= common;
     den /= common;
@@ -89,9 +96,9 @@ static bool set_rates_of(struct segment *s, int32_t k, bool *changed)
 {
     const struct net *net = s->net;
     const struct net_op *op = &net->ops[s->ops[k]];
-    struct value *out = value_of(s, op->out);
+    struct value *out = out_of(s, k);
     for (int32_t i = 0; i < op->n_in; i++) {
-        struct value *in = value_of(s, op->in[i]);
+        struct value *in = in_of(s, k, i);
         int64_t num, den;
         if (!in)
             continue;
@@ -144,36 +151,49 @@ static int64_t made_at(const struct value *value, int32_t row)
     return value->phase + value->per * row;
 }
 
-static void set_phases(struct segment *s)
+static void set_earliest(struct segment *s, int32_t k)
 {
-    const struct net *net = s->net;
-    for (int32_t k = 0; k < s->n; k++) {
-        const struct net_op *op = &net->ops[s->ops[k]];
-        struct value *out = value_of(s, op->out);
-        out->phase = 0;
-        for (int32_t i = 0; i < op->n_in; i++) {
-            const struct value *in = value_of(s, op->in[i]);
-            for (int32_t c = 0; in && c < op->n_corners[i] && !op->row_sums; c++) {
-                int32_t r = op->corners[i][c];
-                int64_t earliest = made_at(in, op->need1[i][r] - 1) - out->per * r;
-                out->phase = earliest > out->phase ? earliest : out->phase;
-            }
+    const struct net_op *op = &s->net->ops[s->ops[k]];
+    struct value *out = out_of(s, k);
+    out->phase = 0;
+    for (int32_t i = 0; i < op->n_in && !op->row_sums; i++) {
+        const struct value *in = in_of(s, k, i);
+        for (int32_t c = 0; in && c < op->n_corners[i]; c++) {
+            int32_t r = op->corners[i][c];
+            int64_t earliest = made_at(in, op->need1[i][r] - 1) - out->per * r;
+            out->phase = earliest > out->phase ? earliest : out->phase;
         }
     }
-    for (int32_t v = s->n_values - 1; v >= 0; v--) {
-        struct value *in = &s->values[v];
-        int64_t latest = INT64_MAX;
-        for (int32_t k = 0; k < s->n && in->read && !in->kept; k++) {
-            const struct net_op *op = &net->ops[s->ops[k]];
-            const struct value *out = value_of(s, op->out);
-            for (int32_t i = 0; i < op->n_in; i++)
-                for (int32_t c = 0; op->in[i] == in->tensor && c < op->n_corners[i] && !op->row_sums; c++) {
-                    int32_t r = op->corners[i][c];
-                    int64_t phase = made_at(out, r) - in->per * (op->need1[i][r] - 1);
-                    latest = phase < latest ? phase : latest;
-                }
+}
+
+/* What operator k's phase allows its inputs at the latest. */
+static void limit_inputs(struct segment *s, int32_t k, int64_t *latest)
+{
+    const struct net_op *op = &s->net->ops[s->ops[k]];
+    const struct value *out = out_of(s, k);
+    for (int32_t i = 0; i < op->n_in && !op->row_sums; i++) {
+        const struct value *in = in_of(s, k, i);
+        for (int32_t c = 0; in && c < op->n_corners[i]; c++) {
+            int32_t r = op->corners[i][c];
+            int64_t phase = made_at(out, r) - in->per * (op->need1[i][r] - 1);
+            latest[s->in[k][i]] = phase < latest[s->in[k][i]] ? phase : latest[s->in[k][i]];
         }
-        in->phase = latest < INT64_MAX ? latest : in->phase;
+    }
+}
+
+static void set_phases(struct segment *s)
+{
+    int64_t latest[VALUES_MAX];
+    for (int32_t k = 0; k < s->n; k++)
+        set_earliest(s, k);
+    for (int32_t v = 0; v < s->n_values; v++)
+        latest[v] = INT64_MAX;
+    for (int32_t v = s->n_values - 1; v >= 0; v--) { /* readers come behind what they read */
+        struct value *value = &s->values[v];
+        if (!value->kept && latest[v] < INT64_MAX)
+            value->phase = latest[v];
+        if (value->op >= 0)
+            limit_inputs(s, value->op, latest);
     }
 }
 
@@ -194,7 +214,7 @@ static void last_moments(struct segment *s, int32_t tensor, int64_t *last)
         last[y] = INT64_MIN;
     for (int32_t k = 0; k < s->n; k++) {
         const struct net_op *op = &net->ops[s->ops[k]];
-        const struct value *out = value_of(s, op->out);
+        const struct value *out = out_of(s, k);
         for (int32_t i = 0; i < op->n_in; i++) {
             if (op->in[i] != tensor)
                 continue;
@@ -213,65 +233,59 @@ static void last_moments(struct segment *s, int32_t tensor, int64_t *last)
         last[y] = last[y] > last[y - 1] ? last[y] : last[y - 1];
 }
 
-/* The tick after which each row of a value is read no more, never falling. */
-static void last_reads(struct segment *s, int32_t tensor, int64_t *last)
-{
-    const struct net *net = s->net;
-    const struct value *self = value_of(s, tensor);
-    int32_t h = net->tensors[tensor].shape.h;
-    for (int32_t y = 0; y < h; y++)
-        last[y] = made_at(self, y);
-    for (int32_t k = 0; k < s->n; k++) {
-        const struct net_op *op = &net->ops[s->ops[k]];
-        const struct value *out = value_of(s, op->out);
-        for (int32_t i = 0; i < op->n_in; i++) {
-            if (op->in[i] != tensor)
-                continue;
-            for (int32_t r = 0; r < net->tensors[op->out].shape.h && !op->row_sums; r++)
-                if (op->need1[i][r] > op->need0[i][r] && made_at(out, r) > last[op->need0[i][r]])
-                    last[op->need0[i][r]] = made_at(out, r);
-        }
-    }
-    for (int32_t y = 1; y < h; y++)
-        last[y] = last[y] > last[y - 1] ? last[y] : last[y - 1];
-}
-
 static int64_t row_bytes(const struct net_tensor *tensor)
 {
     return (int64_t)tensor->shape.w * tensor->shape.c;
 }
 
-static int32_t ring_rows(struct segment *s, const struct value *value, int64_t *last)
+struct held {
+    int32_t rows;
+    bool in_tick;
+};
+
+/* Row r of a reader's output needs rows of the value from need0 on, and those up to `newest` are there. */
+static void hold(const struct value *value, const struct value *out, int32_t need0, int32_t r, int32_t h,
+                 struct held *held)
 {
-    int32_t h = s->net->tensors[value->tensor].shape.h, rows = 0, oldest = 0;
-    last_reads(s, value->tensor, last);
-    for (int32_t y = 0; y < h; y++) {
-        while (last[oldest] < made_at(value, y))
-            oldest++;
-        rows = y - oldest + 1 > rows ? y - oldest + 1 : rows;
-    }
-    return rows;
+    int64_t at = made_at(out, r), newest = (at - value->phase) / value->per;
+    int64_t rows = (newest < h - 1 ? newest : h - 1) - need0 + 1;
+    held->rows = rows > held->rows ? (int32_t)rows : held->rows;
+    held->in_tick &= at <= made_at(value, need0);
 }
 
-/* After ring_rows: every row is read in its own tick or never. */
-static bool is_passing(const struct segment *s, const struct value *value, const int64_t *last)
+/* All rows of the output; or, where both move evenly, those between which that is even too. */
+static void hold_for(struct segment *s, const struct value *value, int32_t k, int32_t i, struct held *held)
 {
-    bool passing = value->op >= 0;
-    for (int32_t y = 0; y < s->net->tensors[value->tensor].shape.h && passing; y++)
-        passing = last[y] == made_at(value, y);
-    return passing;
+    const struct net_op *op = &s->net->ops[s->ops[k]];
+    const struct value *out = out_of(s, k);
+    const int32_t *need0 = op->need0[i], *need1 = op->need1[i];
+    int32_t h = s->net->tensors[value->tensor].shape.h, rows = s->net->tensors[op->out].shape.h;
+    if (out->per % value->per) {
+        for (int32_t r = 0; r < rows; r++)
+            if (need1[r] > need0[r])
+                hold(value, out, need0[r], r, h, held);
+        return;
+    }
+    for (int32_t c = 0; c < op->n_corners[i]; c++)
+        hold(value, out, need0[op->corners[i][c]], op->corners[i][c], h, held);
+    int64_t all = (made_at(value, h - 1) - out->phase) / out->per; /* around it the last row comes */
+    for (int64_t r = all - 1; r <= all + 1; r++)
+        if (r >= 0 && r < rows && need1[r] > need0[r])
+            hold(value, out, need0[r], (int32_t)r, h, held);
+}
+
+/* Rows that the ring holds at most, and whether each is read in its own tick or never. */
+static struct held ring_of(struct segment *s, int32_t v)
+{
+    struct held held = {1, s->values[v].op >= 0};
+    for (int32_t k = 0; k < s->n; k++)
+        for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in && !s->net->ops[s->ops[k]].row_sums; i++)
+            if (s->in[k][i] == v)
+                hold_for(s, &s->values[v], k, i, &held);
+    return held;
 }
 
 /* ---- memory ---- */
-
-static int32_t readers_in(const struct segment *s, int32_t tensor)
-{
-    int32_t n = 0;
-    for (int32_t k = 0; k < s->n; k++)
-        for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in; i++)
-            n += s->net->ops[s->ops[k]].in[i] == tensor;
-    return n;
-}
 
 /* The operator writes element by element where input i lies. */
 static bool may_overwrite(const struct segment *s, int32_t k, int32_t i)
@@ -282,12 +296,12 @@ static bool may_overwrite(const struct segment *s, int32_t k, int32_t i)
 }
 
 /* After the rings are known to be of one row. */
-static void set_overwritten(struct segment *s, struct value *value, bool one_row)
+static void set_overwritten(struct segment *s, int32_t v, bool one_row)
 {
-    for (int32_t k = 0; k < s->n && one_row && !value->kept && readers_in(s, value->tensor) == 1; k++)
+    struct value *value = &s->values[v];
+    for (int32_t k = 0; k < s->n && one_row && !value->kept && value->readers == 1; k++)
         for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in; i++)
-            if (s->net->ops[s->ops[k]].in[i] == value->tensor && may_overwrite(s, k, i) &&
-                value_of(s, s->net->ops[s->ops[k]].out)->phase == value->phase)
+            if (s->in[k][i] == v && may_overwrite(s, k, i) && out_of(s, k)->phase == value->phase)
                 s->overwrites[k] = value->overwritten = true;
 }
 
@@ -300,7 +314,7 @@ static int32_t find_over(struct segment *s, int32_t tensor, const int64_t *last)
         for (int32_t i = 0; i < op->n_in; i++) {
             if (op->in[i] != tensor)
                 continue;
-            const struct value *out = value_of(s, op->out);
+            const struct value *out = out_of(s, k);
             bool latest = may_overwrite(s, k, i) && out->kept && !out->sums;
             for (int32_t y = 0; y < s->net->tensors[tensor].shape.h && latest; y++)
                 latest = last[y] == moment(s, out, y);
@@ -319,30 +333,56 @@ struct dying {
     bool paired;
 };
 
-/* Inputs that die in the segment: their whole bytes leave the base, their rows are followed over time. */
-static int32_t find_dying(struct segment *s, bool streamed, struct dying *dying, int64_t *memory,
+/* What the segment reads and was there before, rising, each once; at most NET_LOOP_OPS_MAX times
+ * GRAPH_OP_INPUTS_MAX. */
+static int32_t find_read(const struct segment *s, int32_t *tensors)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < s->n; k++) {
+        const struct net_op *op = &s->net->ops[s->ops[k]];
+        for (int32_t i = 0; i < op->n_in; i++) {
+            int32_t at = n;
+            if (s->in[k][i] >= 0)
+                continue;
+            while (at > 0 && tensors[at - 1] > op->in[i])
+                at--;
+            if (at > 0 && tensors[at - 1] == op->in[i])
+                continue;
+            memmove(&tensors[at + 1], &tensors[at], (size_t)(n - at) * sizeof *tensors);
+            tensors[at] = op->in[i];
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Inputs that die in the segment: their whole bytes leave the base, their rows are followed over time in
+ * *memory, malloc'ed. Negative without memory. */
+static int32_t find_dying(struct segment *s, bool streamed, struct dying *dying, int64_t **memory,
                           int64_t *base)
 {
     const struct net *net = s->net;
-    int32_t n = 0;
-    for (int32_t k = 0; k < net->n_used; k++) {
-        int32_t t = net->used[k];
-        const struct net_tensor *tensor = &net->tensors[t];
-        if (tensor->storage != t || value_of(s, t) || !net_is_live(net, s->done, t, streamed) ||
-            !net_dies(net, s->after, t))
+    int32_t tensors[NET_LOOP_OPS_MAX * GRAPH_OP_INPUTS_MAX], n_read = find_read(s, tensors), n = 0;
+    int64_t rows = 1;
+    for (int32_t j = 0; j < n_read; j++) { /* alone: no view of it is read here */
+        const struct net_tensor *tensor = &net->tensors[tensors[j]];
+        if (!tensor->alone || !net_is_live(net, s->done, tensors[j], streamed) ||
+            !net_dies(net, s->after, tensors[j]) || n >= VALUES_MAX)
             continue;
-        bool alone = true; /* no view of it is read here */
-        for (int32_t j = 0; j < net->n_used && alone; j++)
-            alone = net->used[j] == t || net->tensors[net->used[j]].storage != t;
-        if (!alone || n >= VALUES_MAX)
-            continue;
-        last_moments(s, t, memory);
-        dying[n] = (struct dying){memory, row_bytes(tensor), tensor->shape.h, find_over(s, t, memory), false};
-        memory += tensor->shape.h;
-        *base -= tensor->bytes;
-        n++;
+        tensors[n++] = tensors[j];
+        rows += tensor->shape.h;
     }
-    return n;
+    *memory = malloc((size_t)rows * sizeof **memory);
+    int64_t *last = *memory;
+    for (int32_t d = 0; d < n && last; d++) {
+        const struct net_tensor *tensor = &net->tensors[tensors[d]];
+        last_moments(s, tensors[d], last);
+        dying[d] =
+            (struct dying){last, row_bytes(tensor), tensor->shape.h, find_over(s, tensors[d], last), false};
+        last += tensor->shape.h;
+        *base -= tensor->bytes;
+    }
+    return last ? n : -1;
 }
 
 /* Bytes that the output must lie below the input so as to grow into what is free. `over`: a row may lie where
@@ -417,10 +457,49 @@ static bool add_value(struct segment *s, int32_t tensor, int32_t op)
     struct value *value = &s->values[s->n_values++];
     *value = (struct value){.tensor = tensor, .op = op};
     value->sums = op >= 0 && s->net->ops[s->ops[op]].row_sums;
-    for (int32_t k = 0; k < s->n; k++)
-        for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in; i++)
-            value->read |= s->net->ops[s->ops[k]].in[i] == tensor;
     value->kept = op >= s->again && net_is_live(s->net, s->after, tensor, false);
+    return true;
+}
+
+static int32_t arrival_of(const struct segment *s, int32_t tensor)
+{
+    for (int32_t v = 0; v < s->n_values; v++)
+        if (s->values[v].op < 0 && s->values[v].tensor == tensor)
+            return v;
+    return -1;
+}
+
+/* The place of an operator before `k` in the segment, or -1. */
+static int32_t place_before(const struct segment *s, int32_t k, int32_t op)
+{
+    do
+        k--;
+    while (k >= 0 && s->ops[k] != op);
+    return k;
+}
+
+/* Sets s->in of operator k, whose inputs that arrive become values; false: it cannot run by rows. */
+static bool collect_inputs(struct segment *s, int32_t k, bool streamed)
+{
+    const struct net *net = s->net;
+    const struct net_op *op = &net->ops[s->ops[k]];
+    for (int32_t i = 0; i < op->n_in; i++) {
+        int32_t t = op->in[i], producer = net->tensors[t].producer, v = -1;
+        if (producer >= 0) {
+            int32_t place = place_before(s, k, producer);
+            v = place < 0 ? -1 : s->out[place];
+        } else if (streamed && net->tensors[t].input && !net_is_live(net, s->done, t, true)) {
+            if (s->again)
+                return false;
+            v = arrival_of(s, t);
+            if (v < 0 && !add_value(s, t, -1))
+                return false;
+            v = v < 0 ? s->n_values - 1 : v;
+        }
+        s->in[k][i] = (int8_t)v;
+        if (v >= 0)
+            s->values[v].readers++;
+    }
     return true;
 }
 
@@ -435,16 +514,9 @@ static bool collect(struct segment *s, bool streamed)
         const struct net_op *op = &net->ops[s->ops[k]];
         if ((!op->rows && !op->row_sums) || op->view)
             return false;
-        for (int32_t i = 0; i < op->n_in; i++) {
-            int32_t t = op->in[i];
-            bool arrives = streamed && net->tensors[t].input && !net_is_live(net, s->done, t, true);
-            if (arrives && s->again)
-                return false;
-            if (arrives && !value_of(s, t) && !add_value(s, t, -1))
-                return false;
-        }
-        if (!add_value(s, op->out, k))
+        if (!collect_inputs(s, k, streamed) || !add_value(s, op->out, k))
             return false;
+        s->out[k] = (int8_t)(s->n_values - 1);
     }
     for (int32_t v = 0; v < s->n_values; v++) /* what arrives and is read again later is kept whole */
         if (s->values[v].op < 0)
@@ -461,9 +533,9 @@ static void set_lives(struct segment *s)
     }
     for (int32_t k = 0; k < s->n; k++) {
         const struct net_op *op = &s->net->ops[s->ops[k]];
-        struct value *out = value_of(s, op->out);
+        struct value *out = out_of(s, k);
         for (int32_t i = 0; i < op->n_in; i++) {
-            struct value *in = value_of(s, op->in[i]);
+            struct value *in = in_of(s, k, i);
             if (in)
                 in->last = k;
             if (in && in->overwritten && in->first < out->first)
@@ -487,7 +559,7 @@ static int64_t passing_bytes(const struct segment *s)
 }
 
 /* Rings, rows that pass, and sums. */
-static int64_t ring_bytes(struct segment *s, int64_t *memory)
+static int64_t ring_bytes(struct segment *s)
 {
     int64_t sum = 0;
     for (int32_t v = 0; v < s->n_values; v++) {
@@ -499,22 +571,15 @@ static int64_t ring_bytes(struct segment *s, int64_t *memory)
         }
         if (value->kept)
             continue;
-        value->ring = ring_rows(s, value, memory);
-        set_overwritten(s, value, value->ring == 1);
-        value->passing = value->ring == 1 && !value->overwritten && is_passing(s, value, memory);
+        struct held held = ring_of(s, v);
+        value->ring = held.rows;
+        set_overwritten(s, v, value->ring == 1);
+        value->passing = value->ring == 1 && !value->overwritten && held.in_tick;
         value->ring = value->overwritten ? 0 : value->ring;
         sum += value->passing ? 0 : value->ring * row_bytes(tensor);
     }
     set_lives(s);
     return sum + passing_bytes(s);
-}
-
-static int64_t rows_of_dying(const struct dying *dying, int32_t n)
-{
-    int64_t rows = 0;
-    for (int32_t d = 0; d < n; d++)
-        rows += dying[d].h;
-    return rows;
 }
 
 static void fill_plan(const struct segment *s, struct row_plan *plan)
@@ -543,15 +608,12 @@ bool rows_plan(const struct net *net, const done_word *done, const struct schedu
     if (!collect(&s, options->streamed) || !set_rates(&s))
         return false;
     set_phases(&s);
-    int64_t rows = GRAPH_DIM_MAX, base = net_live(net, done, options->streamed);
-    for (int32_t k = 0; k < net->n_used; k++)
-        rows += net->tensors[net->used[k]].shape.h;
-    int64_t *memory = malloc((size_t)rows * sizeof *memory);
-    if (!memory)
-        return false;
+    int64_t *memory = NULL, base = net_live(net, done, options->streamed);
     struct dying dying[VALUES_MAX];
-    int32_t n_dying = net->patch ? 0 : find_dying(&s, options->streamed, dying, memory, &base);
-    base += ring_bytes(&s, memory + rows_of_dying(dying, n_dying));
+    int32_t n_dying = net->patch ? 0 : find_dying(&s, options->streamed, dying, &memory, &base);
+    if (n_dying < 0)
+        return false;
+    base += ring_bytes(&s);
     *move = (struct move){.mode = SCHEDULE_ROWS, .n_ops = n, .again = again, .iterations = 1};
     move->fixed_bytes = base + overlap_peak(&s, dying, n_dying);
     memcpy(move->ops, ops, (size_t)n * sizeof *ops);
@@ -566,21 +628,14 @@ bool rows_rings(const struct net *net, const done_word *done, const int32_t *ops
                 struct row_plan *plan)
 {
     struct segment s = {.net = net, .done = done, .ops = ops, .n = n};
-    int64_t rows = 1;
-    for (int32_t k = 0; k < n; k++) {
-        rows += net->tensors[net->ops[ops[k]].out].shape.h;
+    for (int32_t k = 0; k < n; k++)
         if (net->ops[ops[k]].row_sums)
             return false;
-    }
     if (!collect(&s, false) || !set_rates(&s))
         return false;
     set_phases(&s);
-    int64_t *memory = malloc((size_t)rows * sizeof *memory);
-    if (!memory)
-        return false;
-    *bytes = ring_bytes(&s, memory);
+    *bytes = ring_bytes(&s);
     fill_plan(&s, plan);
-    free(memory);
     return true;
 }
 
