@@ -76,9 +76,10 @@ function inUse(party, step, tensors) {
 
 /** A step of a board's program: [numbers, operators], and what the plan says beside: [numbers, inner steps]. */
 function programStep([[mode, k, tile_h, tile_w, again, peak_bytes], ops], form, name) {
-  const [extra_macs = 0, free, rings, turns, down, across, into, out, lo, hi] = form?.[0] ?? [];
+  const [extra_macs = 0, free, flags, turns, down, across, into, out, lo, hi] = form?.[0] ?? [];
   return { mode: MODES[mode], layers: ops, ops: ops.map(name), k: k || null, tile: tile_h ? [tile_h, tile_w] : null, again, peak_bytes,
-    extra_macs, free: Boolean(free), rings: Boolean(rings), turns: turns || null, patches: down ? [down, across] : null, rows: into ? [into, out] : null, ring_rows: hi ? [lo, hi] : null,
+    extra_macs, free: Boolean(free), rings: (flags & 1) > 0, along: MODES[mode] === "rows" || flags & 1 ? (flags & 2 ? "w" : "h") : null, turns: turns || null,
+    patches: down ? [down, across] : null, rows: into ? [into, out] : null, ring_rows: hi ? [lo, hi] : null,
     inner: (form?.[1] ?? []).map(([record, numbers]) => programStep(record, [numbers, []], name)) };
 }
 

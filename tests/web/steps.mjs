@@ -1,0 +1,46 @@
+// timeout: 120
+// A board that runs parts of tensors: the page reads the steps out of the stored plan as the API tells them, and says of each
+// what is done, with what happens inside a patch.
+import { ask, check, deploy, digits, equal, finish, get, launch, newContext, noComplaints, open, rule, startBoards, startServer, upload } from "./support/harness.mjs";
+import { readPlan, scheduleOf } from "../../web/js/planview.js";
+import { how, ranges } from "../../web/js/steps.js";
+
+await launch();
+const server = await startServer();
+// So little memory that patches are needed, and parts of channels within them.
+await startBoards(server, ["tiny"], "--ram", "3136");
+await upload(server, "digits", digits);
+const planned = await ask(server, "POST", "/api/v1/plans", { model: "digits" });
+const [{ schedule, peak_bytes }] = planned.parties;
+const deployment = await deploy(server, { model: "digits" });
+const layers = (await get(server, "/api/v1/models/digits/versions/latest/layers?limit=1000")).items;
+
+await rule("a_stored_plans_steps_are_those_of_the_dry_run", async () => {
+  const view = readPlan(await get(server, `/api/v1/deployments/${deployment.id}/plan`));
+  const sorted = (step) => Object.fromEntries(Object.entries({ ...step, inner: step.inner.map(sorted) }).sort(([a], [b]) => a.localeCompare(b)));
+  equal(scheduleOf(view, 0, layers).map(sorted), schedule.map(sorted));
+  check(schedule.some((step) => step.inner.length) && schedule.some((step) => step.mode === "rows"), "patches and rows");
+});
+
+const context = await newContext(server);
+const page = await open(context, server, `#/deployments/${deployment.id}`);
+const section = page.locator("section", { hasText: "Each board's schedule" });
+
+await rule("a_boards_page_says_of_each_step_what_is_done", async () => {
+  await section.locator(".steps-table tbody tr").first().waitFor();
+  const macs = layers.reduce((sum, layer) => sum + layer.macs, 0);
+  equal(await section.locator(".steps-table .how").evaluateAll((cells) => cells.map((cell) => cell.firstChild.textContent)), schedule.map((step) => how(step, macs)));
+  equal(await section.locator(".inner li").allInnerTexts(), schedule.flatMap((step) => step.inner.map((one) => `${ranges(one.layers)} ${how(one)}`)));
+  check((await section.innerText()).includes(`peak ${(peak_bytes / 1024).toFixed(1)} KiB`), "its peak");
+});
+
+await rule("the_steps_are_read_without_moving_sideways_on_any_screen", async () => {
+  for (const width of [1280, 768, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    const [inner, outer] = await section.locator(".scroll").evaluate((box) => [box.scrollWidth, box.clientWidth]);
+    check(inner <= outer + 1, `${inner} px in ${outer} at ${width}`);
+  }
+});
+
+await noComplaints(context);
+await finish();
