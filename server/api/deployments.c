@@ -1,6 +1,7 @@
 /* /api/v1/deployments, /plans and /schedules. */
 #include "server/api/wait.h"
 
+#include "server/base/stop.h"
 #include "server/emit/emit.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
@@ -11,12 +12,21 @@
 #include <string.h>
 #include <time.h>
 
+/* What is computed for a client that has gone ends. */
+static bool has_gone(const void *exchange)
+{
+    return http_client_gone(exchange);
+}
+
 int api_plan(struct http_exchange *x)
 {
     struct error error;
     error_clear(&error);
     json_t *json = NULL;
-    if (deploy_dry_run(api_app(x)->deploy, http_request(x)->json, &json, &error) < 0)
+    stop_watch(has_gone, x);
+    int status = deploy_dry_run(api_app(x)->deploy, http_request(x)->json, &json, &error);
+    stop_watch(NULL, NULL);
+    if (status < 0)
         return api_fail_with(x, &error, json);
     return http_json(x, 200, json);
 }
@@ -44,21 +54,32 @@ static struct graph *schedule_graph(struct http_exchange *x, const json_t *body,
 
 /* Searches over rows and patches may take seconds each: few run at once and few wait, so that workers are
  * left for everything else. Those over channels only are quick and come in as they are. */
-enum { SEARCHES = 2, SEARCHES_WAITING = 3, SEARCH_WAIT_S = 10 };
+enum { SEARCHES = 2, SEARCHES_WAITING = 3, SEARCH_WAIT_MS = 10000, LOOK_MS = 250 };
 static pthread_mutex_t searches_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t searches_end = PTHREAD_COND_INITIALIZER;
 static int searches, searches_waiting;
 
-static bool search_begin(void)
+/* Waits until a search has ended, at most LOOK_MS. The mutex is held. */
+static void wait_shortly(void)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += SEARCH_WAIT_S;
+    until.tv_nsec += LOOK_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    (void)pthread_cond_timedwait(&searches_end, &searches_mutex, &until);
+}
+
+/* False: too many, or the client has not waited. */
+static bool search_begin(const struct http_exchange *x)
+{
     pthread_mutex_lock(&searches_mutex);
     bool may = searches < SEARCHES || searches_waiting < SEARCHES_WAITING;
     searches_waiting++;
-    while (may && searches >= SEARCHES)
-        may = pthread_cond_timedwait(&searches_end, &searches_mutex, &until) == 0;
+    for (int waited = 0; may && searches >= SEARCHES; waited += LOOK_MS) {
+        wait_shortly();
+        may = waited < SEARCH_WAIT_MS && !http_client_gone(x) && !stop_asked();
+    }
     searches_waiting--;
     searches += may;
     pthread_mutex_unlock(&searches_mutex);
@@ -74,15 +95,18 @@ static void search_end(void)
 }
 
 /* As schedule_describe, when its turn has come. */
-static json_t *describe_in_turn(const struct graph *graph, const struct schedule_options *options,
-                                schedule_check *check, struct error *error)
+static json_t *describe_in_turn(const struct http_exchange *x, const struct graph *graph,
+                                const struct schedule_options *options, schedule_check *check,
+                                struct error *error)
 {
     bool quick = options->axes == SCHEDULE_AXES_CHANNELS;
-    if (!quick && !search_begin()) {
+    if (!quick && !search_begin(x)) {
         error_set(error, STATUS_BUSY, "%d schedules are being searched and others wait", SEARCHES);
         return NULL;
     }
+    stop_watch(has_gone, x);
     json_t *json = schedule_describe(graph, options, check, error);
+    stop_watch(NULL, NULL);
     if (!quick)
         search_end();
     return json;
@@ -109,7 +133,7 @@ int api_schedule(struct http_exchange *x)
     struct graph *graph = schedule_graph(x, body, model, version, &error);
     if (!graph && error.status == STATUS_OK)
         return 0;
-    json_t *json = graph ? describe_in_turn(graph, &options, model ? emit_schedule : NULL, &error) : NULL;
+    json_t *json = graph ? describe_in_turn(x, graph, &options, model ? emit_schedule : NULL, &error) : NULL;
     graph_free(graph);
     return api_answer(x, json, &error);
 }
@@ -136,7 +160,9 @@ int api_deployment_post(struct http_exchange *x)
     struct error error;
     error_clear(&error);
     json_t *json = NULL;
+    stop_watch(has_gone, x);
     int status = deploy_create(api_app(x)->deploy, request->json, request->actor, &json, &error);
+    stop_watch(NULL, NULL);
     const char *id = json_string_value(json_object_get(json, "id"));
     if (status < 0) {
         json_t *detail = id ? json_pack("{s:s}", "deployment", id) : json_incref(json);

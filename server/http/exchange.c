@@ -8,6 +8,7 @@
 #include "server/base/json_text.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,6 +157,14 @@ int http_fail_status(struct http_exchange *exchange, enum status status, const c
     va_end(list);
     error_set(&error, status, "%s", message);
     return http_fail(exchange, &error);
+}
+
+bool http_client_gone(const struct http_exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd poller = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
+    return poll(&poller, 1, 0) == 1 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 void http_finish(struct http_exchange *exchange)

@@ -90,6 +90,10 @@ int http_fail_status(struct http_exchange *exchange, enum status status, const c
 int http_set_header(struct http_exchange *exchange, const char *name,
                     const char *value); /* both are copied */
 
+/* The client has closed its side, or the connection broke: nobody reads the answer. While a handler runs in a
+ * worker. */
+bool http_client_gone(const struct http_exchange *exchange);
+
 /* Finishes an exchange whose handler returned HTTP_PENDING; the answer has been set. */
 void http_finish(struct http_exchange *exchange);
 /* The handler's own memory, freed with `free_fn` when the exchange ends (also when the client has gone). */

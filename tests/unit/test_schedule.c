@@ -921,6 +921,33 @@ static void a_search_ends_when_the_server_does(void **state)
     graph_free(graph);
 }
 
+static bool gone_the_second_time(const void *asked)
+{
+    int32_t *times = (int32_t *)(uintptr_t)asked;
+    return ++*times >= 2;
+}
+
+static void a_search_ends_when_nobody_waits_for_it(void **state)
+{
+    (void)state;
+    struct graph *graph = known_graph("mbv2_112", "a_search_ends_when_nobody_waits_for_it");
+    struct schedule_options options = schedule_defaults();
+    struct error error;
+    error_clear(&error);
+    options.extra_macs = 10;
+    int32_t asked = 0;
+    stop_watch(gone_the_second_time, &asked);
+    struct schedule *schedule = schedule_make(graph, &options, &error);
+    stop_watch(NULL, NULL);
+    assert_null(schedule);
+    assert_int_equal(error.status, STATUS_CANCELLED);
+    assert_int_equal(asked, 2); /* not asked any more */
+    schedule = schedule_make(graph, &options, NULL);
+    assert_non_null(schedule);
+    schedule_free(schedule);
+    graph_free(graph);
+}
+
 static void more_memory_is_never_slower(void **state)
 {
     static const char *const names[] = {"irb", "resnet8", "ds_cnn_l", "mbv2_112"};
@@ -1137,6 +1164,7 @@ int main(void)
         cmocka_unit_test(memory_that_is_too_little_is_refused),
         cmocka_unit_test(memory_beyond_all_boards_is_as_good_as_much),
         cmocka_unit_test(a_search_ends_when_the_server_does),
+        cmocka_unit_test(a_search_ends_when_nobody_waits_for_it),
         cmocka_unit_test(more_memory_is_never_slower),
         cmocka_unit_test(times_are_those_of_the_profile_and_of_the_planner),
         cmocka_unit_test(bad_graphs_are_refused_with_the_place),
