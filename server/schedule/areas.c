@@ -59,13 +59,21 @@ static bool follow(const struct graph *graph, const struct op *op, int32_t i, in
 
 bool area_step(const struct graph *graph, const struct op *op, int32_t i, int axis, struct area_step *step)
 {
-    *step = (struct area_step){.window = op_row(op->kind)->window, .factor = 1};
+    *step = (struct area_step){.known = true, .window = op_row(op->kind)->window, .factor = 1};
     if (!step->window)
-        return follow(graph, op, i, axis, &step->factor, &step->shift);
+        return step->known = follow(graph, op, i, axis, &step->factor, &step->shift);
     step->stride = axis ? op->stride_w : op->stride_h;
     step->before = axis ? op->pad_left : op->pad_top;
     step->reach = axis ? (op->kernel_w - 1) * op->dilation_w + 1 : (op->kernel_h - 1) * op->dilation_h + 1;
     return true;
+}
+
+bool area_step_of(const struct net_op *op, int32_t i, int axis, struct area_step *step)
+{
+    if (!op->steps[axis])
+        return false;
+    *step = op->steps[axis][i];
+    return step->known;
 }
 
 bool area_back(const struct area_step *step, struct area out, struct area *in)
@@ -114,7 +122,7 @@ bool areas_find(const struct net *net, const int32_t *ops, int32_t n, int axis, 
             int32_t from = place_of(net, ops, n, op->inputs[i]);
             struct area_step step;
             struct area need;
-            if (from >= 0 && (!area_step(net->graph, op, i, axis, &step) ||
+            if (from >= 0 && (!area_step_of(&net->ops[ops[k]], i, axis, &step) ||
                               !area_back(&step, areas[k], &need) || !join(&areas[from], need)))
                 return false;
         }

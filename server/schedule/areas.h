@@ -18,12 +18,9 @@ bool areas_find(const struct net *net, const int32_t *ops, int32_t n, int axis, 
 
 /* Areas of which input `i` of an operator is read for an area of its output, not clamped. area_step says it
  * for all; false: no affine function does. */
-struct area_step {
-    bool window;
-    int32_t stride, before, reach; /* window */
-    int32_t factor, shift;         /* else: line r needs line floor(r / factor) + shift, or nothing */
-};
 bool area_step(const struct graph *graph, const struct op *op, int32_t i, int axis, struct area_step *step);
+/* The same of input `i` of the graph's operator, as the net has it. */
+bool area_step_of(const struct net_op *op, int32_t i, int axis, struct area_step *step);
 bool area_back(const struct area_step *step, struct area out, struct area *in);
 
 #endif

@@ -25,6 +25,14 @@ struct net_tensor {
     bool input, output, used;
 };
 
+/* What lines (rows or columns) of an input a line of the output needs; see areas.h. */
+struct area_step {
+    bool known; /* false: no such function */
+    bool window;
+    int32_t stride, before, reach; /* window */
+    int32_t factor, shift;         /* else: line r needs line floor(r / factor) + shift, or nothing */
+};
+
 struct net_op {
     int32_t graph_op;
     int32_t in[GRAPH_OP_INPUTS_MAX];  /* tensors, each once, no constants */
@@ -39,6 +47,8 @@ struct net_op {
     bool rows;        /* may be cut over rows */
     bool row_sums;    /* reads the input row by row into sums that are its whole output: a global pool */
     int64_t macs;
+    struct area_step *steps[2]; /* along rows and along columns, of each input of the graph's operator; NULL
+                                   where it is not cut over both */
     /* cost_prepare: */
     double seconds;     /* of the whole output, once, without executions and reading */
     int64_t read_bytes; /* weights with multipliers and biases, or a table */

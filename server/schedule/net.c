@@ -3,7 +3,7 @@
  * of those a part of the channels needs in part only, and which memory is shared through views. All of it
  * comes from the operator table's rows.
  */
-#include "server/schedule/internal.h"
+#include "server/schedule/areas.h"
 
 #include "server/model/tall.h"
 
@@ -120,6 +120,23 @@ static void set_alone(struct net *net)
     net->memory->known = false;
 }
 
+/* How tiles of the output need tiles of the inputs. */
+static bool add_steps(struct net *net, struct net_op *op)
+{
+    const struct op *it = &net->graph->ops[op->graph_op];
+    uint32_t axes = op_row(it->kind)->axes(net->graph, it);
+    if (op->view || op->stays || !(axes & OP_AXIS_H) || !(axes & OP_AXIS_W))
+        return true;
+    for (int axis = 0; axis < 2; axis++) {
+        op->steps[axis] = arena_alloc(net->arena, (size_t)it->n_inputs, sizeof *op->steps[axis]);
+        for (int32_t i = 0; op->steps[axis] && i < it->n_inputs; i++)
+            (void)area_step(net->graph, it, i, axis, &op->steps[axis][i]);
+        if (!op->steps[axis])
+            return false;
+    }
+    return true;
+}
+
 static bool join_readers(struct net *net)
 {
     for (int32_t t = 0; t < net->n_tensors; t++) {
@@ -135,7 +152,7 @@ static bool join_readers(struct net *net)
     }
     for (int32_t o = 0; o < net->n_ops; o++) {
         struct net_op *op = &net->ops[o];
-        if (!add_needs(net, op))
+        if (!add_needs(net, op) || !add_steps(net, op))
             return false;
         for (int32_t i = 0; i < op->n_in; i++) {
             struct net_tensor *tensor = &net->tensors[op->in[i]];

@@ -179,7 +179,7 @@ static bool set_needs(struct inner *inner, const struct area *areas, int32_t k, 
     for (int32_t j = 0; j < it->n_inputs; j++) {
         if (it->inputs[j] != op->in[i])
             continue;
-        if (!area_step(graph, it, j, 0, &step))
+        if (!area_step_of(op, j, 0, &step))
             return false;
         for (int32_t r = 0; r < h; r++) {
             struct area row = {areas[k].a, areas[k].b0 + r, areas[k].b0 + r + 1};
