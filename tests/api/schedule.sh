@@ -55,6 +55,19 @@ check_equal what_a_patch_does_stands_below_it "$(grep -c 'each: ' "$work/wide.st
 check_equal patches_cover_the_output "$(jq -c '[.partial.steps[] | select(.tile) | .ops[-1] as $op | {project: 32, expand: 32, filter: 32}[$op] // 16 as $h
     | .tile[0] * .patches[0] >= $h and .tile[0] * (.patches[0] - 1) < $h] | all' "$work/wide.json.out")" true
 
+# What docs/schedule.md says of a search loop: the largest tensor of the bottleneck, and what is tied to it, made narrower.
+limit=40000
+cp "$work/wide.json" "$work/pruned.json"
+turns=0
+while "$shoal" schedule - --axes channels --json <"$work/pruned.json" >"$work/answer" &&
+    [ "$(jq .partial.peak_bytes "$work/answer")" -gt $limit ] && [ $((turns += 1)) -lt 60 ]; do
+    jq --slurpfile answer "$work/answer" '{e: ["e", "d"], d: ["e", "d"], p: ["p"], f: ["f", "g"], g: ["f", "g"]} as $tied
+        | ([$answer[0].bottleneck.tensors[] | select($tied[.name])] | max_by(.bytes).name) as $most
+        | reduce $tied[$most][] as $name (.; .tensors[$name].shape[2] -= 4)' "$work/pruned.json" >"$work/next.json"
+    mv "$work/next.json" "$work/pruned.json"
+done
+check_equal narrowing_what_is_in_the_way_reaches_a_limit "$(jq --argjson limit $limit '.partial.peak_bytes <= $limit' "$work/answer") $((turns > 0 && turns < 60))" "true 1"
+
 "$shoal" schedule models/digits.tflite --axes rows --json | jq -c '[.partial.steps[] | select(.mode == "rows")][0]' >"$work/rows"
 check_equal rows_say_what_comes_in_and_out "$(jq -c .rows "$work/rows")" "[28,7]"
 check_equal rings_are_no_taller_than_a_window_needs "$(jq '.ring_rows[0] >= 1 and .ring_rows[1] <= 5' "$work/rows")" true
