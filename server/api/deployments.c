@@ -123,7 +123,8 @@ int api_schedule(struct http_exchange *x)
         !api_text(x, body, "model", &model) || !api_text(x, body, "version", &version))
         return 0;
     if (!model == !json_object_get(body, "graph"))
-        return http_fail_status(x, STATUS_INVALID_ARGUMENT, "either 'model' or 'graph' must be there");
+        return http_fail_status(x, STATUS_INVALID_ARGUMENT,
+                                "one of 'model' and 'graph' must be there, not both");
     struct schedule_board board;
     json_t *profile = json_object_get(body, "profile");
     if (schedule_options_read(body, &options, &error) < 0 ||

@@ -2,9 +2,11 @@
  * help. */
 #include "server/cli/commands.h"
 #include "server/cli/fleet_options.h"
+#include "server/cli/schedule_table.h"
 
 #include "server/base/error_json.h"
 #include "server/emit/emit.h"
+#include "server/model/optable.h"
 #include "server/plan/describe.h"
 
 #include <stdio.h>
@@ -30,6 +32,28 @@ static void print_table(const struct plan *plan)
         plan->rounds, (long long)plan->bytes_moved);
     (void)printf("predicted latency %.2f ms, %.2f inferences a second; coordinator %lld bytes\nplan %.12s\n",
                  plan->latency_ms, plan->throughput_per_s, (long long)plan->coordinator_bytes, plan->hash);
+}
+
+/* What boards run that hold parts of tensors. */
+static void print_schedules(const struct plan *plan)
+{
+    json_t *summary = plan_summary_json(plan), *party;
+    long long macs = 0;
+    size_t b;
+    for (int32_t o = 0; o < plan->graph->n_ops; o++) {
+        const struct op *op = &plan->graph->ops[o];
+        macs += op_row(op->kind)->macs(plan->graph, op, box_whole(plan->graph->tensors[op->output].shape));
+    }
+    json_array_foreach(json_object_get(summary, "parties"), b, party)
+    {
+        json_t *steps = json_object_get(party, "schedule");
+        if (!json_is_array(steps))
+            continue;
+        (void)printf("\n%s runs parts of tensors, in %zu steps:\n",
+                     json_string_value(json_object_get(party, "name")), json_array_size(steps));
+        schedule_table_steps(steps, macs);
+    }
+    json_decref(summary);
 }
 
 /* The error's document with shortfalls of all boards and changes that help. */
@@ -76,6 +100,7 @@ static int show(const struct fleet_options *fleet, struct plan *plan)
     if (fleet->json)
         return cli_print_json(plan_summary_json(plan));
     print_table(plan);
+    print_schedules(plan);
     return fflush(stdout) ? CLI_REFUSED : CLI_DONE;
 }
 

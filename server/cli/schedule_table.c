@@ -92,7 +92,7 @@ static void add_rows(json_t *step, char *out, size_t size)
         add(out, size, ", rings of %lld-%lld %ss", lo, hi, of);
 }
 
-void schedule_table_how(json_t *step, long long macs, char *out, size_t size)
+static void how_text(json_t *step, long long macs, char *out, size_t size)
 {
     const char *mode = word(step, "mode");
     char layers[TEXT];
@@ -200,8 +200,8 @@ static void widen(int *width, const char *text, int most)
 static void put_line(struct widths *w, const struct line *line)
 {
     if (w->measured) {
-        (void)printf("%4s  %-*s  %*s  %*s  %-*s  %s\n", line->step, w->layers, line->layers, w->bytes,
-                     line->bytes, w->ms, line->ms, w->how, line->how, line->names);
+        (void)printf("%4s  %-*s  %*s  %*s%s%-*s  %s\n", line->step, w->layers, line->layers, w->bytes,
+                     line->bytes, w->ms, line->ms, w->ms ? "  " : "", w->how, line->how, line->names);
         return;
     }
     widen(&w->layers, line->layers, LINES_WIDTH);
@@ -217,11 +217,11 @@ static void put_step(struct widths *w, json_t *step, size_t number_of, long long
     char how[TEXT - 8];
     size_t i;
     bool within = number_of == 0;
-    schedule_table_how(step, macs, how, sizeof how);
+    how_text(step, macs, how, sizeof how);
     (void)snprintf(line.how, sizeof line.how, "%s%s", within ? "  each: " : "", how);
     if (!within)
         (void)snprintf(line.step, sizeof line.step, "%zu", number_of);
-    if (!within)
+    if (!within && json_object_get(step, "predicted_ms"))
         (void)snprintf(line.ms, sizeof line.ms, "%.2f",
                        json_real_value(json_object_get(step, "predicted_ms")));
     layers_text(layers, 0, json_array_size(layers), line.layers, sizeof line.layers);
@@ -231,16 +231,17 @@ static void put_step(struct widths *w, json_t *step, size_t number_of, long long
     json_array_foreach(json_object_get(step, "inner"), i, inner) put_step(w, inner, 0, macs);
 }
 
-static void put_steps(json_t *schedule)
+void schedule_table_steps(json_t *steps, long long macs)
 {
-    static const struct line head = {"step", "layers", "bytes", "ms", "how", "operators"};
+    struct line head = {"step", "layers", "bytes", "ms", "how", "operators"};
     struct widths widths = {.measured = false};
     json_t *step;
     size_t i;
+    if (!json_object_get(json_array_get(steps, 0), "predicted_ms"))
+        head.ms[0] = 0;
     for (int pass = 0; pass < 2; pass++, widths.measured = true) {
         put_line(&widths, &head);
-        json_array_foreach(json_object_get(json_object_get(schedule, "partial"), "steps"), i, step)
-            put_step(&widths, step, i + 1, number(schedule, "macs"));
+        json_array_foreach(steps, i, step) put_step(&widths, step, i + 1, macs);
     }
 }
 
@@ -332,12 +333,13 @@ static void put_bottleneck(json_t *schedule)
 
 void schedule_table_print(json_t *schedule)
 {
-    put_steps(schedule);
+    schedule_table_steps(json_object_get(json_object_get(schedule, "partial"), "steps"),
+                         number(schedule, "macs"));
     put_figures(schedule);
     put_bottleneck(schedule);
     if (!is(schedule, "exhaustive"))
         (void)printf("\nthe graph is too large to try everything: less memory may be possible\n");
     const char *reason = json_string_value(json_object_get(schedule, "why_not_executable"));
     if (reason)
-        (void)printf("\nnot executable: %s\n", reason);
+        (void)printf("\nboards do not run it: %s\n", reason);
 }

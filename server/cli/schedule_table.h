@@ -8,7 +8,7 @@
  * shortened to what tells most; the steps within a patch stand below its step. */
 void schedule_table_print(json_t *schedule);
 
-/* "4 at a time" and its like: how a step runs, in words; `macs` are the network's. */
-void schedule_table_how(json_t *step, long long macs, char *out, size_t size);
+/* The steps alone: of a schedule, or of a plan's party, where no times are told. `macs` are the network's. */
+void schedule_table_steps(json_t *steps, long long macs);
 
 #endif

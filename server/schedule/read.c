@@ -334,7 +334,7 @@ static int check_count(struct reader *reader, const json_t *ops)
 {
     size_t n = json_array_size(ops);
     if (!json_is_array(ops) || n < 1)
-        return error_set(reader->error, STATUS_MODEL_MALFORMED, "'ops' is an array of operators");
+        return error_set(reader->error, STATUS_MODEL_MALFORMED, "'ops' is an array of one operator or more");
     if (n <= SCHEDULE_OPS_MAX)
         return 0;
     error_set(reader->error, STATUS_MODEL_LIMIT, "%zu operators, the limit is %d", n, SCHEDULE_OPS_MAX);

@@ -74,6 +74,12 @@ check_equal rings_are_no_taller_than_a_window_needs "$(jq '.ring_rows[0] >= 1 an
 "$shoal" schedule models/digits.tflite --axes channels --json >"$work/channels"
 check_equal turns_and_channels_cover_all "$(jq '[.partial.steps[] | select(.mode == "channels") | .turns >= 1 and .k >= 1] | length > 0 and all' "$work/channels")" true
 
+"$shoal" plan models/digits.tflite --boards 1 --ram 4K >"$work/plan.txt"
+sed -n '/^step/,$p' "$work/plan.txt" >"$work/plan.steps"
+check_equal a_plan_shows_the_steps_of_a_board_that_runs_parts "$(awk '$1 ~ /^[0-9]+$/ && !/each: / {gsub(",", "", $3); print $3}' "$work/plan.steps" | tr '\n' ' ')" \
+    "$("$shoal" plan models/digits.tflite --boards 1 --ram 4K --json | jq -r '.parties[0].schedule[].peak_bytes' | tr '\n' ' ')"
+check_equal columns_line_up_for_a_plan "$(lines_up "$work/plan.steps")" 1
+
 check_equal help_by_option_and_by_command_is_the_same "$("$shoal" schedule --help)" "$("$shoal" help schedule)"
 code() { "$@" >"$work/said" 2>"$work/reason"; echo $?; }
 for usage in "--extra-macs -1" "--extra-macs 1001" "--extra-macs x" "--axes patches" "--ram 0" "--ram 64KB" "--accumulator 7" "--image none"; do
