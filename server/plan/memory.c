@@ -122,8 +122,10 @@ static void place_party(struct maker *maker, uint16_t number, struct layout *lay
         items[i].bytes =
             (items[i].bytes + 3) / 4 * 4; /* the alignment of all, so that the bound can be met */
     }
-    if (schedule_pack(items, layout->n_groups, layout->n_groups ? PACK_EFFORT / layout->n_groups : 0,
-                      &party->arena_bytes) < 0)
+    struct pack_problem problem = {.items = items,
+                                   .n_items = layout->n_groups,
+                                   .moves = layout->n_groups ? PACK_EFFORT / layout->n_groups : 0};
+    if (schedule_pack(&problem, &party->arena_bytes) < 0)
         maker->failed = true;
     for (int32_t i = 0; i < layout->n_groups; i++)
         layout->groups[i].item.offset = items[i].offset;

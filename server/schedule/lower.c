@@ -214,21 +214,29 @@ static bool prepare(struct lower *l)
     return true;
 }
 
+/* What a program is made from. */
+struct request {
+    const struct nets *nets;
+    const struct schedule *schedule;
+    const struct schedule_options *options;
+    const struct lower_kernels *kernels;
+};
+
 /* NULL with `error` set. */
-static struct lowered *lower_once(const struct nets *nets, const struct schedule *schedule,
-                                  const struct schedule_options *options, const struct lower_kernels *kernels,
-                                  uint64_t moves, int32_t *n_moves, struct error *error)
+static struct lowered *lower_once(const struct request *request, uint64_t moves, bool thorough,
+                                  int32_t *n_moves, struct error *error)
 {
-    struct lower l = {.graph = nets->plain->graph,
-                      .net = nets->plain,
-                      .options = options,
-                      .kernels = kernels,
+    struct lower l = {.graph = request->nets->plain->graph,
+                      .net = request->nets->plain,
+                      .options = request->options,
+                      .kernels = request->kernels,
+                      .thorough = thorough,
                       .moves = moves};
     l.out = calloc(1, sizeof *l.out);
     l.failed = !l.out || !prepare(&l);
     if (!l.failed) {
-        l.out->peak_bytes = schedule->peak_bytes;
-        all_steps(&l, nets, schedule);
+        l.out->peak_bytes = request->schedule->peak_bytes;
+        all_steps(&l, request->nets, request->schedule);
         l.failed = l.failed || (!l.refused && !lower_place(&l));
     }
     *n_moves = l.n_moves;
@@ -243,16 +251,15 @@ static struct lowered *lower_once(const struct nets *nets, const struct schedule
     free(l.home);
     free(l.now);
     free(l.area);
+    free(l.pairs);
     return l.out;
 }
 
 /* Replaces *best by the program with these moves if its arena is smaller. False: it is not. */
-static bool try_moves(const struct nets *nets, const struct schedule *schedule,
-                      const struct schedule_options *options, const struct lower_kernels *kernels,
-                      uint64_t moves, struct lowered **best)
+static bool try_moves(const struct request *request, uint64_t moves, bool thorough, struct lowered **best)
 {
     int32_t n;
-    struct lowered *tried = lower_once(nets, schedule, options, kernels, moves, &n, NULL);
+    struct lowered *tried = lower_once(request, moves, thorough, &n, NULL);
     bool better = tried && tried->arena_bytes < (*best)->arena_bytes;
     schedule_lowered_free(better ? *best : tried);
     *best = better ? tried : *best;
@@ -261,14 +268,12 @@ static bool try_moves(const struct nets *nets, const struct schedule *schedule,
 
 /* Moving costs time, so only where the arena is larger than it should be, and only what helps: all up first,
  * then one after another in every other way as long as that makes the arena smaller. */
-static void improve(const struct nets *nets, const struct schedule *schedule,
-                    const struct schedule_options *options, const struct lower_kernels *kernels,
-                    int64_t enough, int32_t n, struct lowered **best)
+static void improve(const struct request *request, int64_t enough, int32_t n, struct lowered **best)
 {
     uint64_t chosen = 0, all = 0;
     for (int32_t i = 0; i < n; i++)
         all |= (uint64_t)LOWER_UP << LOWER_MOVE_BITS * i;
-    if (try_moves(nets, schedule, options, kernels, all, best))
+    if (n > 0 && try_moves(request, all, false, best))
         chosen = all;
     for (bool better = true; better && (*best)->arena_bytes > enough;) {
         better = false;
@@ -277,12 +282,14 @@ static void improve(const struct nets *nets, const struct schedule *schedule,
             uint64_t now = chosen >> shift & 3,
                      other = (now + 1 + (uint64_t)i % (LOWER_MOVES - 1)) % LOWER_MOVES;
             uint64_t moves = (chosen & ~((uint64_t)3 << shift)) | other << shift;
-            if (try_moves(nets, schedule, options, kernels, moves, best)) {
+            if (try_moves(request, moves, false, best)) {
                 chosen = moves;
                 better = true;
             }
         }
     }
+    if ((*best)->arena_bytes > enough)
+        (void)try_moves(request, chosen, true, best);
 }
 
 static void count(void *context, const struct lower_act *act)
@@ -304,7 +311,6 @@ struct lowered *schedule_lower(const struct graph *graph, const struct schedule 
                                const struct schedule_options *given, const struct lower_kernels *kernels,
                                struct error *error)
 {
-    enum { ALIGNMENT = 31 };
     struct schedule_options own = *given, *options = &own;
     own.streamed = schedule->streamed;
     bool tall = false;
@@ -318,14 +324,16 @@ struct lowered *schedule_lower(const struct graph *graph, const struct schedule 
         error_set(error, STATUS_NO_MEMORY, "no memory for the program");
         return NULL;
     }
-    const struct nets both = {plain, turned}, *nets = &both;
     int32_t n;
-    struct lowered *lowered = lower_once(nets, schedule, options, kernels, 0, &n, error);
-    int64_t enough = options->ram > schedule->peak_bytes ? options->ram : schedule->peak_bytes + ALIGNMENT;
-    if (lowered && kernels && options->ram <= schedule->peak_bytes)
-        enough += lowered->scratch_bytes;
-    if (lowered && lowered->arena_bytes > enough && n > 0)
-        improve(nets, schedule, options, kernels, enough, n, &lowered);
+    const struct nets nets = {plain, turned};
+    const struct request request = {&nets, schedule, options, kernels};
+    struct lowered *lowered = lower_once(&request, 0, false, &n, error);
+    if (lowered) {
+        int64_t enough = lower_arena(schedule->peak_bytes + (kernels ? lowered->scratch_bytes : 0));
+        enough = options->ram > enough ? options->ram : enough;
+        if (lowered->arena_bytes > enough)
+            improve(&request, enough, n, &lowered);
+    }
     schedule_net_free(plain);
     schedule_net_free(turned);
     if (lowered)

@@ -3,8 +3,9 @@
  * fragment's ranges, views and instructions before they meet weights and transfers: server/emit adds those.
  *
  * Every coordinate is the whole tensor's. A buffer is memory for one tensor, a ring of its rows, some of its
- * channels, a tile, sums, or scratch; buffers that overlap on purpose (an operator in place, sums that
- * shrink, a segment's output that grows behind its input) are of one group at fixed distances.
+ * channels, a tile, sums, or scratch; buffers that share memory on purpose (an operator in place, sums that
+ * shrink) are of one group at fixed distances; a segment's output may also lie over the input behind which it
+ * grows.
  */
 #ifndef SHOAL_SERVER_SCHEDULE_LOWER_H
 #define SHOAL_SERVER_SCHEDULE_LOWER_H

@@ -128,11 +128,12 @@ int32_t lower_buffer(struct lower *l, int32_t tensor, int64_t bytes, bool inner,
     struct lower_buffer *item = grow(l, &out->buffers, &out->n_buffers, &out->cap_buffers, sizeof *item);
     if (!item)
         return 0;
-    *item = (struct lower_buffer){.bytes = bytes,
+    *item = (struct lower_buffer){.bytes =
+                                      scratch ? (bytes + LOWER_ALIGN - 1) / LOWER_ALIGN * LOWER_ALIGN : bytes,
                                   .tensor = tensor,
                                   .first = -1,
                                   .last = -1,
-                                  .align = 4,
+                                  .align = LOWER_ALIGN,
                                   .scope = inner && l->depth ? l->loops[l->depth - 1] : LOWER_NONE,
                                   .scratch = scratch};
     return out->n_buffers - 1;
@@ -156,6 +157,13 @@ void lower_tie(struct lower *l, int32_t a, int32_t b, int64_t distance)
             out->buffers[i].group = group;
             out->buffers[i].distance += moved;
         }
+}
+
+void lower_allow(struct lower *l, struct pack_pair pair)
+{
+    struct pack_pair *item = grow(l, &l->pairs, &l->n_pairs, &l->cap_pairs, sizeof *item);
+    if (item)
+        *item = pair;
 }
 
 /* ---- views ---- */

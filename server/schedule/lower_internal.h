@@ -15,11 +15,11 @@
 
 #include "server/schedule/internal.h"
 #include "server/schedule/lower.h"
+#include "server/schedule/pack.h"
 
-enum { LOWER_NONE = -1, LOWER_MOVES_MAX = 32, LOWER_MOVE_BITS = 2 };
-/* Stays; is moved to the upper or the lower end of what it and its forerunners took; up by as much as the
- * step's output is larger, which then has room below it. */
-enum lower_move { LOWER_STAY, LOWER_UP, LOWER_DOWN, LOWER_AHEAD, LOWER_MOVES };
+enum { LOWER_NONE = -1, LOWER_MOVES_MAX = 32, LOWER_MOVE_BITS = 2, LOWER_ALIGN = 4 };
+/* Stays; is moved upwards, or downwards, as far as the packer likes. */
+enum lower_move { LOWER_STAY, LOWER_UP, LOWER_DOWN, LOWER_MOVES };
 
 /* The part of a tensor that one iteration of the open loops has: ranges of rows and columns, and the most
  * that these ever hold. */
@@ -42,6 +42,9 @@ struct lower {
     int32_t *now;                        /* of each tensor: its view in the present step, -1: whole */
     struct lower_area *area;             /* of each tensor while in a patch; else not used */
     bool tiles;                          /* in a patch */
+    bool thorough;                       /* pack with much work */
+    struct pack_pair *pairs;             /* buffers that may overlap */
+    int32_t n_pairs, cap_pairs;
     uint64_t moves;  /* what is done with each tensor that might be moved: enum lower_move */
     int32_t n_moves; /* how many might be, so far */
     int32_t depth, loops[FRAGMENT_LOOPS_MAX]; /* open LOOPs */
@@ -65,6 +68,8 @@ bool lower_is_const(const struct lower *l, int32_t range);
 int32_t lower_buffer(struct lower *l, int32_t tensor, int64_t bytes, bool inner, bool scratch);
 /* Puts buffer `a` `distance` bytes above buffer `b`, which it may overlap. */
 void lower_tie(struct lower *l, int32_t a, int32_t b, int64_t distance);
+/* Lets two buffers overlap, where that helps. */
+void lower_allow(struct lower *l, struct pack_pair pair);
 
 /* What a packed view holds and where its origin is; an origin of -1 or of a constant that begins at 0 is
  * none. */
@@ -136,6 +141,8 @@ bool lower_alone(const struct net *net, int32_t tensor);
 
 /* Overlaps what the code from `from` on writes with what it reads for the last time. */
 void lower_overlap(struct lower *l, int32_t from);
+/* The arena that so many bytes want. */
+int64_t lower_arena(int64_t bytes);
 /* Lifetimes and offsets; false without memory. */
 bool lower_place(struct lower *l);
 

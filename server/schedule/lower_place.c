@@ -1,12 +1,10 @@
 /*
  * Where everything lies. Lifetimes are counted in instructions: what lives from one iteration of a loop to
  * another is in use during the whole loop. Then overlaps by rows: the walk of a step says at which execution
- * each row of an output is first written and each row of an input that dies is last read; the output goes as
- * far up behind the input as these allow. Offsets come from the packer, a group at a time.
+ * each row of an output is first written and each row of an input that dies is last read; so far below the
+ * input, or further, the output may lie. Offsets come from the packer.
  */
 #include "server/schedule/lower_internal.h"
-
-#include "server/schedule/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +19,7 @@ struct track {
     int64_t *read, *written;
     bool *by_element; /* the last read is by an element-wise operator that writes this row of `to` */
     int32_t to;       /* of the last reader: the tensor it writes */
-    bool dies, made, used;
+    bool dies, made;
 };
 
 struct tracks {
@@ -108,46 +106,19 @@ static int64_t distance_of(const struct track *in, const struct track *out, bool
     return most;
 }
 
-static int64_t extent(const struct track *in, const struct track *out, int64_t distance)
+/* The output may lie over the input wherever its rows come behind what is read of it. */
+static void allow(struct tracks *t)
 {
-    int64_t a = out->rows * out->row_bytes, b = distance + in->rows * in->row_bytes;
-    return a > b ? a : b;
-}
-
-/* The distance, rounded so that both may hold sums; -1: it gains nothing. */
-static int64_t best_distance(const struct track *in, const struct track *out)
-{
-    int64_t distance = distance_of(in, out, true);
-    if (distance != 0 || in->row_bytes != out->row_bytes)
-        distance = distance_of(in, out, false);
-    distance = (distance + 3) / 4 * 4;
-    return extent(in, out, distance) < in->rows * in->row_bytes + out->rows * out->row_bytes ? distance : -1;
-}
-
-static void tie_best(struct tracks *t)
-{
-    for (;;) {
-        struct track *in = NULL, *out = NULL;
-        int64_t best = 0, chosen = 0;
-        for (int32_t i = 0; i < t->n; i++)
-            for (int32_t o = 0; o < t->n; o++) {
-                struct track *a = &t->items[i], *b = &t->items[o];
-                if (!a->dies || !b->made || a->used || b->used)
-                    continue;
-                int64_t distance = best_distance(a, b);
-                int64_t gain = a->rows * a->row_bytes + b->rows * b->row_bytes - extent(a, b, distance);
-                if (distance >= 0 && gain > best) {
-                    best = gain;
-                    chosen = distance;
-                    in = a;
-                    out = b;
-                }
-            }
-        if (!in)
-            return;
-        lower_tie(t->l, out->buffer, in->buffer, -chosen);
-        in->used = out->used = true;
-    }
+    for (int32_t i = 0; i < t->n; i++)
+        for (int32_t o = 0; o < t->n; o++) {
+            const struct track *in = &t->items[i], *out = &t->items[o];
+            if (!in->dies || !out->made)
+                continue;
+            int64_t distance = distance_of(in, out, false);
+            bool level = in->row_bytes == out->row_bytes && distance_of(in, out, true) == 0;
+            if (level || distance < out->rows * out->row_bytes)
+                lower_allow(t->l, (struct pack_pair){out->buffer, in->buffer, distance, level});
+        }
 }
 
 static bool add_track(struct tracks *t, int32_t tensor, bool dies, bool made)
@@ -205,7 +176,7 @@ void lower_overlap(struct lower *l, int32_t from)
     struct tracks t = {.l = l, .items = calloc((size_t)l->net->n_used + 1, sizeof *t.items)};
     if (t.items && collect(&t)) {
         lowered_walk(l->out, from, note, &t);
-        tie_best(&t);
+        allow(&t);
     } else {
         l->failed = true;
     }
@@ -278,7 +249,17 @@ static bool set_lives(struct lowered *out)
 
 /* ---- offsets ---- */
 
-enum { PACK_EFFORT = 40000 };
+enum { PACK_MOVES = 20000, PACK_WORK = 1 << 17, PACK_THOROUGH = 64, ARENA_ALIGN = 16 };
+
+static int64_t rounded(int64_t bytes, int64_t align)
+{
+    return (bytes + align - 1) / align * align;
+}
+
+int64_t lower_arena(int64_t bytes)
+{
+    return rounded(bytes, ARENA_ALIGN);
+}
 
 static int64_t scratch_at(const struct lowered *out, int32_t pc)
 {
@@ -289,36 +270,88 @@ static int64_t scratch_at(const struct lowered *out, int32_t pc)
     return sum;
 }
 
+static int64_t most_scratch(const struct lowered *out)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < out->n_buffers; i++) {
+        int64_t scratch = out->buffers[i].first < 0 ? 0 : scratch_at(out, out->buffers[i].first);
+        most = scratch > most ? scratch : most;
+    }
+    return most;
+}
+
+/* Sums and scratch lie on words; tensors at any byte where that is `tight`. */
+static void set_aligns(struct lowered *out, bool tight)
+{
+    for (int32_t i = 0; i < out->n_buffers; i++)
+        if (!out->buffers[i].scratch)
+            out->buffers[i].align = tight ? 1 : LOWER_ALIGN;
+    for (int32_t v = 0; v < out->n_views; v++)
+        if (out->views[v].buffer >= 0 && out->views[v].view.elem > 1 &&
+            !out->buffers[out->views[v].buffer].scratch)
+            out->buffers[out->views[v].buffer].align = LOWER_ALIGN;
+}
+
+/* Items and pairs of a packing; `item` of each buffer, -1: never used. */
+struct packing {
+    struct pack_item *items;
+    struct pack_pair *pairs;
+    int32_t *item;
+};
+
+static bool pack(struct lower *l, struct packing *p, bool tight)
+{
+    struct lowered *out = l->out;
+    struct pack_problem problem = {.items = p->items, .pairs = p->pairs};
+    set_aligns(out, tight);
+    for (int32_t i = 0; i < out->n_buffers; i++) {
+        const struct lower_buffer *b = &out->buffers[i];
+        p->item[i] = b->first >= 0 ? problem.n_items++ : LOWER_NONE;
+        if (b->first >= 0)
+            p->items[p->item[i]] = (struct pack_item){.bytes = rounded(b->bytes, b->align),
+                                                      .first = b->first,
+                                                      .last = b->last,
+                                                      .align = b->align,
+                                                      .group = b->group,
+                                                      .distance = b->distance};
+    }
+    for (int32_t k = 0; k < l->n_pairs; k++) {
+        struct pack_pair pair = l->pairs[k];
+        pair.below = p->item[pair.below];
+        pair.above = p->item[pair.above];
+        if (pair.below >= 0 && pair.above >= 0)
+            p->pairs[problem.n_pairs++] = pair;
+    }
+    problem.moves = problem.n_items ? PACK_MOVES / problem.n_items : 0;
+    problem.work = PACK_WORK * (l->thorough ? PACK_THOROUGH : 1);
+    problem.wish = lower_arena(out->peak_bytes);
+    problem.enough = lower_arena(out->peak_bytes + out->scratch_bytes);
+    int64_t total;
+    if (schedule_pack(&problem, &total) < 0)
+        return false;
+    if (tight && lower_arena(total) >= out->arena_bytes)
+        return true;
+    out->arena_bytes = lower_arena(total);
+    for (int32_t i = 0; i < out->n_buffers; i++)
+        if (p->item[i] >= 0)
+            out->buffers[i].offset = p->items[p->item[i]].offset;
+    return true;
+}
+
 bool lower_place(struct lower *l)
 {
     struct lowered *out = l->out;
     if (l->failed || !set_lives(out))
         return false;
-    struct pack_item *items = calloc((size_t)out->n_buffers + 1, sizeof *items);
-    if (!items)
-        return false;
-    int32_t n = 0;
-    for (int32_t i = 0; i < out->n_buffers; i++) {
-        const struct lower_buffer *b = &out->buffers[i];
-        if (b->first >= 0)
-            items[n++] = (struct pack_item){.bytes = (b->bytes + 3) / 4 * 4,
-                                            .first = b->first,
-                                            .last = b->last,
-                                            .align = b->align,
-                                            .group = b->group,
-                                            .distance = b->distance};
-    }
-    int status = schedule_pack(items, n, n ? PACK_EFFORT / n : 0, &out->arena_bytes);
-    n = 0;
-    out->scratch_bytes = 0;
-    for (int32_t i = 0; i < out->n_buffers; i++) {
-        if (out->buffers[i].first < 0)
-            continue;
-        out->buffers[i].offset = items[n++].offset;
-        int64_t scratch = scratch_at(out, out->buffers[i].first);
-        out->scratch_bytes = scratch > out->scratch_bytes ? scratch : out->scratch_bytes;
-    }
-    out->arena_bytes = (out->arena_bytes + 15) / 16 * 16;
-    free(items);
-    return status == 0;
+    size_t n = (size_t)out->n_buffers + 1;
+    struct packing p = {calloc(n, sizeof *p.items), calloc((size_t)l->n_pairs + 1, sizeof *p.pairs),
+                        calloc(n, sizeof *p.item)};
+    out->scratch_bytes = most_scratch(out);
+    bool good = p.items && p.pairs && p.item && pack(l, &p, false);
+    if (good && out->arena_bytes > lower_arena(out->peak_bytes + out->scratch_bytes))
+        good = pack(l, &p, true);
+    free(p.items);
+    free(p.pairs);
+    free(p.item);
+    return good;
 }

@@ -7,11 +7,10 @@
  * Invariant: items of unlike units whose times overlap never overlap in memory; with no conflicts everything
  * lies at 0.
  */
-#include "server/schedule/pack.h"
+#include "server/schedule/pack_internal.h"
 
 #include "shared/base/status.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,17 +29,20 @@ struct barrier {
 struct packer {
     struct pack_item *items;
     int32_t n;
-    int32_t *conflicts; /* of item i: conflicts[start[i]] .. conflicts[start[i + 1] - 1] */
+    struct pack_units all; /* also points at what follows */
+    struct pack_conflict *conflicts;
     int32_t *start;
     struct unit *units;
     int32_t n_units, *members, *unit_of;
-    int64_t *above;              /* of each item: from its unit's lowest byte */
+    int64_t *above;              /* of each item: from its unit's origin */
     int32_t *order, *best_order; /* of units */
     struct barrier *near;
     bool *placed;         /* of each item */
     bool *top, *best_top; /* units that go to the upper end, below the bound, where nothing is above */
     int64_t bound;
     int64_t *best_offset;
+    int32_t *align;  /* of each unit */
+    int64_t *origin; /* of each unit, by the exact search */
     uint64_t random;
 };
 
@@ -74,24 +76,46 @@ static int64_t covered(const struct pack_item *items, int32_t n, int32_t group, 
     }
 }
 
-int64_t schedule_pack_bound(const struct pack_item *items, int32_t n)
+int64_t pack_gain(const struct pack_item *items, const struct pack_pair *pair)
+{
+    int64_t below = items[pair->below].bytes, above = items[pair->above].bytes;
+    int64_t less = below < above ? below : above;
+    if (pair->level || below - pair->distance > less)
+        return less;
+    return below > pair->distance ? below - pair->distance : 0;
+}
+
+static int64_t used_at(const struct pack_problem *problem, int32_t step)
+{
+    const struct pack_item *items = problem->items;
+    int64_t sum = 0;
+    for (int32_t j = 0; j < problem->n_items; j++) {
+        if (!in_use(&items[j], step))
+            continue;
+        bool counted = false; /* its group */
+        for (int32_t k = 0; k < j && items[j].group && !counted; k++)
+            counted = items[k].group == items[j].group && in_use(&items[k], step);
+        if (!counted)
+            sum += items[j].group ? covered(items, problem->n_items, items[j].group, step) : items[j].bytes;
+    }
+    for (int32_t p = 0; p < problem->n_pairs; p++)
+        if (in_use(&items[problem->pairs[p].below], step) && in_use(&items[problem->pairs[p].above], step))
+            sum -= pack_gain(items, &problem->pairs[p]);
+    return sum;
+}
+
+int64_t schedule_pack_bound(const struct pack_problem *problem)
 {
     int64_t bound = 0;
-    for (int32_t i = 0; i < n; i++) { /* the sum grows only where an item begins */
-        int64_t sum = 0;
-        for (int32_t j = 0; j < n; j++) {
-            if (!in_use(&items[j], items[i].first))
-                continue;
-            bool counted = false; /* its group */
-            for (int32_t k = 0; k < j && items[j].group && !counted; k++)
-                counted = items[k].group == items[j].group && in_use(&items[k], items[i].first);
-            if (!counted)
-                sum += items[j].group ? covered(items, n, items[j].group, items[i].first) : items[j].bytes;
-        }
-        bound = sum > bound ? sum : bound;
+    for (int32_t i = 0; i < problem->n_items; i++) { /* the sum grows only where an item begins */
+        int64_t used = used_at(problem, problem->items[i].first);
+        bound = used > bound ? used : bound;
+        bound = problem->items[i].bytes > bound ? problem->items[i].bytes : bound;
     }
     return bound;
 }
+
+/* ---- conflicts ---- */
 
 static bool conflict(const struct packer *packer, int32_t i, int32_t j)
 {
@@ -107,17 +131,38 @@ static int32_t count_conflicts(const struct packer *packer)
     return count;
 }
 
-static void list_conflicts(struct packer *packer)
+static struct pack_conflict *conflict_of(const struct packer *packer, int32_t i, int32_t other)
+{
+    for (int32_t k = packer->start[i]; k < packer->start[i + 1]; k++)
+        if (packer->conflicts[k].other == other)
+            return &packer->conflicts[k];
+    return NULL;
+}
+
+static void list_conflicts(struct packer *packer, const struct pack_problem *problem)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < packer->n; i++) {
         packer->start[i] = count;
         for (int32_t j = 0; j < packer->n; j++)
             if (conflict(packer, i, j))
-                packer->conflicts[count++] = j;
+                packer->conflicts[count++] =
+                    (struct pack_conflict){j, false, -packer->items[i].bytes, packer->items[j].bytes};
     }
     packer->start[packer->n] = count;
+    for (int32_t p = 0; p < problem->n_pairs; p++) {
+        const struct pack_pair *pair = &problem->pairs[p];
+        struct pack_conflict *low = conflict_of(packer, pair->below, pair->above),
+                             *high = conflict_of(packer, pair->above, pair->below);
+        if (!low || !high)
+            continue;
+        low->lo = -pair->distance > low->lo ? -pair->distance : low->lo;
+        high->hi = pair->distance < high->hi ? pair->distance : high->hi;
+        low->level = high->level = pair->level;
+    }
 }
+
+/* ---- units ---- */
 
 static void add_member(struct packer *packer, struct unit *unit, int32_t i)
 {
@@ -145,6 +190,8 @@ static void make_unit(struct packer *packer, int32_t i)
         lowest = at < lowest ? at : lowest;
         highest = at + item->bytes > highest ? at + item->bytes : highest;
     }
+    packer->align[packer->n_units] = unit->align;
+    lowest -= (lowest % unit->align + unit->align) % unit->align; /* each item keeps its alignment */
     for (int32_t m = begin; m < unit->end; m++)
         packer->above[packer->members[m]] = group ? packer->items[packer->members[m]].distance - lowest : 0;
     unit->bytes = highest - lowest;
@@ -165,22 +212,33 @@ static int64_t align_up(int64_t x, int64_t align)
     return (x + align - 1) / align * align;
 }
 
-/* What the items already placed forbid to a unit's lowest byte, by their lower ends. */
+static int32_t add_barrier(struct packer *packer, int32_t n, struct barrier barrier)
+{
+    int32_t at = n;
+    for (; at > 0 && packer->near[at - 1].from > barrier.from; at--)
+        packer->near[at] = packer->near[at - 1];
+    packer->near[at] = barrier;
+    return n + 1;
+}
+
+/* What the items already placed forbid to a unit's origin, by their lower ends. */
 static int32_t find_barriers(struct packer *packer, const struct unit *unit)
 {
     int32_t n = 0;
     for (int32_t m = unit->begin; m < unit->end; m++) {
         int32_t i = packer->members[m];
         for (int32_t k = packer->start[i]; k < packer->start[i + 1]; k++) {
-            int32_t other = packer->conflicts[k], at;
-            const struct pack_item *item = &packer->items[other];
-            if (!packer->placed[other])
+            const struct pack_conflict *it = &packer->conflicts[k];
+            if (!packer->placed[it->other])
                 continue;
-            struct barrier barrier = {item->offset - packer->items[i].bytes - packer->above[i],
-                                      item->offset + item->bytes - packer->above[i]};
-            for (at = n++; at > 0 && packer->near[at - 1].from > barrier.from; at--)
-                packer->near[at] = packer->near[at - 1];
-            packer->near[at] = barrier;
+            int64_t level = packer->items[it->other].offset - packer->above[i];
+            struct barrier barrier = {level + it->lo, level + it->hi};
+            if (it->level && it->lo < 0 && it->hi > 0) {
+                n = add_barrier(packer, n, (struct barrier){barrier.from, level});
+                barrier.from = level;
+            }
+            if (barrier.from < barrier.to)
+                n = add_barrier(packer, n, barrier);
         }
     }
     return n;
@@ -315,10 +373,31 @@ static void sort_alternating(struct packer *packer)
         packer->top[packer->order[k]] = k % 2;
 }
 
-static void search(struct packer *packer, int32_t effort, int64_t *total)
+/* ---- exact search ---- */
+
+/* How many targets between what is wished and what is known are tried. */
+enum { EXACT_TARGETS = 3 };
+
+/* Tries to end at most at `target`, from below and from above; keeps what is found. */
+static bool try_exact(struct packer *packer, int64_t target, int64_t work, int64_t *best)
 {
-    int64_t best = -1;
-    packer->bound = schedule_pack_bound(packer->items, packer->n);
+    for (int32_t side = 0; side < 2; side++) {
+        int64_t left = work;
+        if (!pack_exact(&packer->all, target, side == 1, &left, packer->origin))
+            continue;
+        for (int32_t i = 0; i < packer->n; i++)
+            packer->best_offset[i] = packer->origin[packer->unit_of[i]] + packer->above[i];
+        *best = target;
+        return true;
+    }
+    return false;
+}
+
+static void search(struct packer *packer, const struct pack_problem *problem, int64_t *total)
+{
+    int64_t best = -1, enough = schedule_pack_bound(problem);
+    packer->bound = problem->wish > enough ? problem->wish : enough;
+    enough = problem->enough > packer->bound ? problem->enough : packer->bound;
     sort_alternating(packer);
     keep_best(packer, place_all(packer), &best);
     memset(packer->top, 0, sizeof *packer->top * (size_t)packer->n_units);
@@ -326,13 +405,20 @@ static void search(struct packer *packer, int32_t effort, int64_t *total)
         sort_order(packer, which);
         keep_best(packer, place_all(packer), &best);
     }
-    for (int32_t i = 0; i < effort && best > packer->bound; i++) {
+    if (best > packer->bound && !try_exact(packer, packer->bound, problem->work, &best) && best > enough)
+        (void)try_exact(packer, enough, problem->work, &best);
+    for (int32_t i = 0; i < problem->moves && best > packer->bound; i++) {
         move_one(packer);
         keep_best(packer, place_all(packer), &best);
     }
-    for (int32_t i = 0; i < packer->n; i++)
+    for (int32_t i = 0; i < EXACT_TARGETS && best > enough; i++)
+        (void)try_exact(packer, (enough + best) / 2, problem->work, &best);
+    *total = 0;
+    for (int32_t i = 0; i < packer->n; i++) {
         packer->items[i].offset = packer->best_offset[i];
-    *total = best;
+        if (packer->items[i].offset + packer->items[i].bytes > *total)
+            *total = packer->items[i].offset + packer->items[i].bytes;
+    }
 }
 
 static bool reserve(struct packer *packer)
@@ -349,14 +435,16 @@ static bool reserve(struct packer *packer)
     packer->top = calloc(n, sizeof *packer->top);
     packer->best_top = calloc(n, sizeof *packer->best_top);
     packer->best_offset = calloc(n, sizeof *packer->best_offset);
+    packer->align = calloc(n, sizeof *packer->align);
+    packer->origin = calloc(n, sizeof *packer->origin);
     if (!packer->units || !packer->members || !packer->unit_of || !packer->above || !packer->start ||
         !packer->order || !packer->best_order || !packer->placed || !packer->top || !packer->best_top ||
-        !packer->best_offset)
+        !packer->best_offset || !packer->align || !packer->origin)
         return false;
     make_units(packer);
     size_t count = (size_t)count_conflicts(packer);
     packer->conflicts = calloc(count + 1, sizeof *packer->conflicts);
-    packer->near = calloc(count + 1, sizeof *packer->near);
+    packer->near = calloc(2 * count + 1, sizeof *packer->near);
     return packer->conflicts && packer->near;
 }
 
@@ -375,18 +463,23 @@ static void release(struct packer *packer)
     free(packer->top);
     free(packer->best_top);
     free(packer->best_offset);
+    free(packer->align);
+    free(packer->origin);
 }
 
-int schedule_pack(struct pack_item *items, int32_t n, int32_t effort, int64_t *total)
+int schedule_pack(const struct pack_problem *problem, int64_t *total)
 {
-    struct packer packer = {.items = items, .n = n, .random = 42};
+    struct packer packer = {.items = problem->items, .n = problem->n_items, .random = 42};
     int status = STATUS_NO_MEMORY;
     *total = 0;
-    if (n == 0)
+    if (packer.n == 0)
         return 0;
     if (reserve(&packer)) {
-        list_conflicts(&packer);
-        search(&packer, effort, total);
+        list_conflicts(&packer, problem);
+        packer.all = (struct pack_units){packer.items,   packer.n,        packer.n_units,   packer.unit_of,
+                                         packer.align,   packer.above,    packer.conflicts, packer.start,
+                                         problem->pairs, problem->n_pairs};
+        search(&packer, problem, total);
         status = 0;
     }
     release(&packer);
