@@ -1,7 +1,7 @@
 // timeout: 120
 // A board that runs parts of tensors: the page reads the steps out of the stored plan as the API tells them, and says of each
 // what is done, with what happens inside a patch.
-import { ask, check, deploy, digits, equal, finish, get, launch, newContext, noComplaints, open, rule, startBoards, startServer, upload } from "./support/harness.mjs";
+import { ask, check, deploy, digits, equal, finish, get, launch, newContext, noComplaints, open, rule, startBoards, startServer, upload, visit } from "./support/harness.mjs";
 import { readPlan, scheduleOf } from "../../web/js/planview.js";
 import { how, ranges } from "../../web/js/steps.js";
 
@@ -40,6 +40,16 @@ await rule("the_steps_are_read_without_moving_sideways_on_any_screen", async () 
     const [inner, outer] = await section.locator(".scroll").evaluate((box) => [box.scrollWidth, box.clientWidth]);
     check(inner <= outer + 1, `${inner} px in ${outer} at ${width}`);
   }
+});
+
+await rule("ways_that_need_more_than_the_largest_arena_are_marked", async () => {
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await visit(page, server, "#/models/digits");
+  await page.getByRole("button", { name: "Compare ways to run it" }).click();
+  await page.locator(".comparison p", { hasText: "than your largest arena of 3.1 KiB" }).waitFor();
+  const packed = await page.locator(".comparison tbody td:nth-child(3) span[title]").evaluateAll((all) => all.map((one) => [Number(one.title.replace(/\D/g, "")), one.querySelector(".bad") !== null]));
+  check(packed.length > 4, `${packed.length} ways`);
+  for (const [arena, marked] of packed) equal(marked, arena > 3136, `${arena} bytes:`);
 });
 
 await noComplaints(context);

@@ -1,6 +1,7 @@
 // What a network takes in each way to run it, beside one another: the server is asked for each in turn, when the reader
 // wants to know. Numbers are those of `shoal schedule` with the same options.
-import { bytes, el, meter, ms, number } from "./dom.js";
+import { bytes, el, meter, ms, number, state } from "./dom.js";
+import { largestArena } from "./memory.js";
 
 /** The ways, as choices of the panel (schedule.js); what is not there is the usual. */
 export const WAYS = [
@@ -11,13 +12,13 @@ export const WAYS = [
   ["… with both", { extra_macs: 10, image: "streamed" }],
 ];
 
-const exact = (n) => el("span", { title: `${number(n)} bytes` }, bytes(n));
+const exact = (n, arena) => el("span", { title: `${number(n)} bytes` }, arena && n > arena ? state(bytes(n), "bad") : bytes(n));
 
 function row(name, answer, most, show) {
   const { peak_bytes, arena_bytes, predicted_ms, extra_macs } = answer;
   return el("tr", {}, el("td", { class: "name" }, show ? el("button", { type: "button", class: "plain-button way", title: "show this schedule below", onclick: show }, name) : name),
     el("td", { class: "metered" }, exact(peak_bytes), meter(peak_bytes / most, `${bytes(peak_bytes)} of ${bytes(most)}`)),
-    el("td", { class: "number" }, arena_bytes == null ? "–" : exact(arena_bytes)),
+    el("td", { class: "number" }, arena_bytes == null ? "–" : exact(arena_bytes, largestArena())),
     el("td", { class: "number" }, extra_macs > 0 ? `+${((extra_macs / answer.macs) * 100).toFixed(1)} %` : "none"),
     el("td", { class: "number" }, ms(predicted_ms)));
 }
@@ -54,7 +55,9 @@ export function comparison(ask, choose, shown) {
         return;
       }
     }
-    note.textContent = "Peak counts tensors alone; packed is the arena with the scratch of kernels. All are exact: the same bits.";
+    const arena = largestArena();
+    note.replaceChildren("Peak counts tensors alone; packed is the arena with the scratch of kernels. All are exact: the same bits. ",
+      ...(arena > 0 && body.querySelector(".bad") ? [state("more", "bad"), ` than your largest arena of ${bytes(arena)}.`] : [arena > 0 ? `All fit your largest arena of ${bytes(arena)}.` : ""]));
   }
   return { element, mark };
 }

@@ -17,7 +17,8 @@ export function ticks(most) {
   return Array.from({ length: Math.floor(most / step) }, (_, i) => (i + 1) * step);
 }
 
-function largestArena() {
+/** The largest arena of the fleet, in bytes; 0: there is no board. */
+export function largestArena() {
   const arenas = [...live.boards.values()].filter((board) => board.state === "accepted")
     .map((board) => board.hello?.regions?.find((region) => region.name === "arena")?.bytes ?? 0);
   return Math.max(0, ...arenas);
