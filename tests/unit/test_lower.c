@@ -174,7 +174,7 @@ static void join_all(const struct graph *graph, struct schedule *schedule)
     schedule_net_free(net);
 }
 
-/* Of graphs: with tensors of one row; the last two with branches. */
+/* Of graphs: with tensors of one row, half of them with branches; the last two with branches. */
 enum change { AS_IT_IS, BY_ROWS, ONE_ROW, BRANCHES, JOINED };
 
 static void check(const struct graph *graph, const struct schedule_options *options, uint64_t seed,
@@ -229,7 +229,8 @@ static struct tally run_some(struct schedule_options base, uint64_t first, uint6
         struct prng prng = prng_seed(seed);
         struct schedule_options options = base;
         struct graph *graph =
-            random_graph(seed, &(struct random_graph_options){.branches = change >= BRANCHES,
+            random_graph(seed, &(struct random_graph_options){.branches = change >= BRANCHES ||
+                                                                          (change == ONE_ROW && seed % 2),
                                                               .one_row = change == ONE_ROW});
         if (prng_one_in(&prng, 2))
             loosen(&options, graph, &prng);
