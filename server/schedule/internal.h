@@ -152,9 +152,10 @@ static inline int64_t move_peak(const struct move *move)
 
 /* What a search may still try, so that its time is bounded by what it does and not by a clock. */
 struct work {
-    int64_t loops;   /* orders of loops over channels */
-    int64_t rows;    /* rows of tensors of planned segments; below 0 fewer segments are planned */
-    int64_t patches; /* grids */
+    int64_t loops;    /* orders of loops over channels */
+    int64_t rows;     /* rows of tensors of planned segments; below 0 fewer segments are planned */
+    int64_t branches; /* the same of segments that are not the first that remain */
+    int64_t patches;  /* grids */
 };
 
 typedef void move_sink(void *context, const struct move *move);
@@ -171,6 +172,11 @@ void loops_full(const struct net *net, const done_word *done, const struct sched
 
 /* An order of the net's operators with little memory when they run whole; false without memory. */
 bool order_find(const struct net *net, int32_t *order);
+/* Depth first from the outputs, inputs as the operators name them: the same for a graph in any order of its
+ * file, and branches follow one another. False without memory. */
+bool order_depth_first(const struct net *net, int32_t *order);
+/* What is farthest from the end comes first, so that branches go side by side. False without memory. */
+bool order_side_by_side(const struct net *net, int32_t *order);
 /* Numbers the operators anew: order[i] becomes i. */
 bool order_apply(struct net *net, const int32_t *order);
 
@@ -194,6 +200,10 @@ bool rows_rings(const struct net *net, const done_word *done, const int32_t *ops
 /* All segments of the first operators that remain. */
 void rows_each(const struct net *net, const done_word *done, const struct schedule_options *options,
                struct work *work, move_sink *sink, void *context);
+/* Segments that grow from each operator that may run (`ordered`: from the first that remains), by the reader
+ * that lacks least; without those of rows_each. */
+void rows_each_branch(const struct net *net, const done_word *done, const struct schedule_options *options,
+                      bool ordered, struct work *work, move_sink *sink, void *context);
 /* For each global sum that remains: what it needs, run only for it, and once more later. */
 void rows_each_again(const struct net *net, const done_word *done, const struct schedule_options *options,
                      struct work *work, move_sink *sink, void *context);

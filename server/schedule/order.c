@@ -175,6 +175,31 @@ bool order_find(const struct net *net, int32_t *order)
     return good && n == 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* What is there from the start, the graph's inputs as it names them, then what operators make, in their
+ * order: ties are broken alike in every file. */
+static void sort_used(struct net *net)
+{
+    const struct graph *graph = net->graph;
+    int32_t n = 0, named = 0;
+    for (int32_t k = 0; k < net->n_used; k++) /* also what the coordinator makes */
+        if (net->tensors[net->used[k]].producer < 0)
+            net->used[n++] = net->used[k];
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        for (int32_t k = named; k < n; k++)
+            if (net->used[k] == graph->inputs[i]) {
+                net->used[k] = net->used[named];
+                net->used[named++] = graph->inputs[i];
+            }
+    for (int32_t o = 0; o < net->n_ops; o++)
+        net->used[n++] = net->ops[o].out;
+}
+
 bool order_apply(struct net *net, const int32_t *order)
 {
     struct net_op *ops = arena_copy(net->arena, net->ops, (size_t)net->n_ops * sizeof *ops);
@@ -191,7 +216,60 @@ bool order_apply(struct net *net, const int32_t *order)
             tensor->producer = place[tensor->producer];
         for (int32_t r = 0; r < tensor->n_readers; r++)
             tensor->readers[r] = place[tensor->readers[r]];
+        qsort(tensor->readers, (size_t)tensor->n_readers, sizeof *tensor->readers, by_number);
     }
+    sort_used(net);
     net->memory->known = false; /* sets have other numbers now */
     return true;
+}
+
+/* ---- the order of the graph itself, whatever the order of the file ---- */
+
+struct depth_first {
+    const struct net *net;
+    int32_t *order, n;
+    bool *seen; /* of operators */
+};
+
+static void visit(struct depth_first *walk, int32_t tensor)
+{
+    int32_t producer = walk->net->tensors[tensor].producer;
+    if (producer < 0 || walk->seen[producer])
+        return;
+    walk->seen[producer] = true;
+    for (int32_t i = 0; i < walk->net->ops[producer].n_in; i++)
+        visit(walk, walk->net->ops[producer].in[i]);
+    walk->order[walk->n++] = producer;
+}
+
+bool order_depth_first(const struct net *net, int32_t *order)
+{
+    const struct graph *graph = net->graph;
+    struct depth_first walk = {net, order, 0, calloc((size_t)net->n_ops + 1, sizeof *walk.seen)};
+    for (int32_t i = 0; i < graph->n_outputs && walk.seen; i++)
+        visit(&walk, graph->outputs[i]);
+    for (int32_t o = 0; o < net->n_ops && walk.seen;
+         o++) /* what the coordinator reads, and what nobody does */
+        visit(&walk, net->ops[o].out);
+    bool good = walk.seen != NULL;
+    free(walk.seen);
+    return good;
+}
+
+bool order_side_by_side(const struct net *net, int32_t *order)
+{
+    int32_t *to_end = calloc((size_t)net->n_ops + 1, sizeof *to_end), most = 0, n = 0;
+    for (int32_t o = net->n_ops - 1; o >= 0 && to_end; o--) {
+        const struct net_tensor *out = &net->tensors[net->ops[o].out];
+        for (int32_t r = 0; r < out->n_readers; r++)
+            if (to_end[out->readers[r]] + 1 > to_end[o])
+                to_end[o] = to_end[out->readers[r]] + 1;
+        most = to_end[o] > most ? to_end[o] : most;
+    }
+    for (int32_t level = most; level >= 0 && to_end; level--)
+        for (int32_t o = 0; o < net->n_ops; o++)
+            if (to_end[o] == level)
+                order[n++] = o;
+    free(to_end);
+    return n == net->n_ops;
 }

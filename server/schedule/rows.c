@@ -180,13 +180,20 @@ void rows_each(const struct net *net, const done_word *done, const struct schedu
     }
 }
 
+static bool in_segment(const int32_t *ops, int32_t n, int32_t op)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (ops[k] == op)
+            return true;
+    return false;
+}
+
 /* Adds what `op` needs and is not there, in an order in which it can run; false: something cannot run by
  * rows. */
 static bool add_needed(const struct net *net, const done_word *done, int32_t op, int32_t *ops, int32_t *n)
 {
-    for (int32_t k = 0; k < *n; k++)
-        if (ops[k] == op)
-            return true;
+    if (in_segment(ops, *n, op))
+        return true;
     if (done_has(done, op) || !net->ops[op].rows || net->ops[op].view)
         return false;
     for (int32_t i = 0; i < net->ops[op].n_in; i++)
@@ -197,6 +204,77 @@ static bool add_needed(const struct net *net, const done_word *done, int32_t op,
         return false;
     ops[(*n)++] = op;
     return true;
+}
+
+/* Lacks of `op`, which reads what the segment makes, in the segment's order; 0 where it cannot be added. */
+static int32_t lacks(const struct net *net, const done_word *done, int32_t op, const int32_t *ops, int32_t n,
+                     int32_t *larger)
+{
+    const struct net_op *it = &net->ops[op];
+    int32_t more = n;
+    memcpy(larger, ops, (size_t)n * sizeof *ops);
+    if (!it->row_sums)
+        return add_needed(net, done, op, larger, &more) ? more - n : 0;
+    larger[n] = op; /* the end of its branch */
+    return n < NET_LOOP_OPS_MAX - 1 && it->n_in == 1;
+}
+
+/* The segment with that reader of its outputs which lacks least; false: there is none. */
+static bool grow(const struct net *net, const done_word *done, int32_t *ops, int32_t *n)
+{
+    int32_t best[NET_LOOP_OPS_MAX], larger[NET_LOOP_OPS_MAX], fewest = 0;
+    for (int32_t k = 0; k < *n; k++) {
+        const struct net_tensor *out = &net->tensors[net->ops[ops[k]].out];
+        for (int32_t r = 0; r < out->n_readers && !net->ops[ops[k]].row_sums; r++) {
+            int32_t lacking = 0;
+            if (!in_segment(ops, *n, out->readers[r]))
+                lacking = lacks(net, done, out->readers[r], ops, *n, larger);
+            if (lacking == 0 || (fewest > 0 && lacking >= fewest))
+                continue;
+            fewest = lacking;
+            memcpy(best, larger, (size_t)(*n + lacking) * sizeof *best);
+        }
+    }
+    if (fewest > 0)
+        memcpy(ops, best, (size_t)(*n + fewest) * sizeof *ops);
+    *n += fewest;
+    return fewest > 0;
+}
+
+/* It has the first operators that remain: rows_each offers it. */
+static bool is_first(const struct net *net, const done_word *done, const int32_t *ops, int32_t n)
+{
+    for (int32_t o = 0, left = n; o < net->n_ops && left > 0; o++) {
+        if (done_has(done, o))
+            continue;
+        if (!in_segment(ops, n, o))
+            return false;
+        left--;
+    }
+    return true;
+}
+
+void rows_each_branch(const struct net *net, const done_word *done, const struct schedule_options *options,
+                      bool ordered, struct work *work, move_sink *sink, void *context)
+{
+    bool first = true;
+    for (int32_t o = 0; o < net->n_ops && (first || !ordered); o++) {
+        int32_t ops[NET_LOOP_OPS_MAX], n = 0;
+        first &= done_has(done, o);
+        if (!net_ready(net, done, o) || !add_needed(net, done, o, ops, &n))
+            continue;
+        do {
+            struct move move;
+            if (work->branches <= 0)
+                return;
+            if (is_first(net, done, ops, n))
+                continue;
+            for (int32_t k = 0; k < n; k++)
+                work->branches -= net->tensors[net->ops[ops[k]].out].shape.h;
+            if (rows_move(net, done, options, ops, n, 0, &move))
+                sink(context, &move);
+        } while (grow(net, done, ops, &n));
+    }
 }
 
 void rows_each_again(const struct net *net, const done_word *done, const struct schedule_options *options,

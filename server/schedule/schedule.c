@@ -256,7 +256,17 @@ struct sight {
     bool tall;
 };
 
-/* `order`: of the net, or NULL for the graph's; `wide`: only moves in that order. */
+/* Depth first, then in `order`, which is of such a net, or NULL. False without memory. */
+static bool put_in_order(struct net *net, const int32_t *order)
+{
+    int32_t *own = calloc((size_t)net->n_ops + 1, sizeof *own);
+    bool good =
+        own && order_depth_first(net, own) && order_apply(net, own) && (!order || order_apply(net, order));
+    free(own);
+    return good;
+}
+
+/* `order`: of a net that is in order depth first, or NULL for that; `wide`: only moves in that order. */
 static void attempt_run(struct attempt *attempt, const struct question *question, enum schedule_axes axes,
                         const int32_t *order, bool wide, struct sight sight)
 {
@@ -264,12 +274,14 @@ static void attempt_run(struct attempt *attempt, const struct question *question
     *attempt =
         (struct attempt){.net = schedule_net(question->graph, sight.tall), .options = question->options};
     attempt->options.axes = axes;
-    for (int32_t o = 0; sight.join && attempt->net && o < attempt->net->n_ops; o++)
+    if (!attempt->net || !put_in_order(attempt->net, order))
+        return;
+    for (int32_t o = 0; sight.join && o < attempt->net->n_ops; o++)
         if (net_may_join(attempt->net, o)) {
             net_join(attempt->net, o);
             attempt->joined++;
         }
-    if (!attempt->net || (sight.join && !attempt->joined) || (order && !order_apply(attempt->net, order)))
+    if (sight.join && !attempt->joined)
         return;
     attempt->net->memo = question->memo;
     cost_prepare(attempt->net, board ? board : schedule_board_default());
@@ -289,23 +301,35 @@ static void attempt_better(struct attempt *best, struct attempt *other, int64_t 
     attempt_free(other);
 }
 
-/* A graph that is too large to try everything: in an order with little memory, and in its own; then with
- * fewer kinds of steps, since that search gets further. `best` is a net that nothing may have been found for.
+/* A graph that is too large to try everything: in an order with little memory, depth first and level by
+ * level; then with fewer kinds of steps, since that search gets further. `best` is a net that nothing may
+ * have been found for.
  */
 static void try_orders(struct attempt *best, const struct question *question, struct sight sight)
 {
-    int32_t *order = calloc((size_t)best->net->n_ops + 1, sizeof *order);
+    size_t n = (size_t)best->net->n_ops + 1;
+    int32_t *little = calloc(n, sizeof *little), *level = calloc(n, sizeof *level);
     enum schedule_axes axes = question->options.axes;
-    bool known = order && order_find(best->net, order), all = axes == SCHEDULE_AXES_ALL;
-    const int32_t *const orders[] = {order, NULL, order, NULL};
-    for (int32_t i = 0; i < 4; i++) {
+    bool known = little && order_find(best->net, little), all = axes == SCHEDULE_AXES_ALL;
+    bool levels = all && level && order_side_by_side(best->net, level);
+    const struct {
+        bool wanted;
+        const int32_t *order;
+        enum schedule_axes axes;
+    } tries[] = {{known, little, axes},
+                 {all || !known, NULL, axes},
+                 {levels, level, axes},
+                 {known && all, little, SCHEDULE_AXES_CHANNELS},
+                 {all, NULL, SCHEDULE_AXES_CHANNELS}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         struct attempt other;
-        if ((orders[i] && !known) || (i == 3 && !all) || (i == 2 && !all) || (i == 1 && known && !all))
+        if (!tries[i].wanted)
             continue;
-        attempt_run(&other, question, i < 2 ? axes : SCHEDULE_AXES_CHANNELS, orders[i], true, sight);
+        attempt_run(&other, question, tries[i].axes, tries[i].order, true, sight);
         attempt_better(best, &other, question->options.ram);
     }
-    free(order);
+    free(little);
+    free(level);
     best->result.exhaustive = false;
 }
 

@@ -17,7 +17,13 @@
 
 enum { STATES_MAX = 2000, LOOPS_MAX = 1000, LOOPS_WIDE = 60 };
 enum { GUESSES = 100000 }; /* moves to look at for patches that make nothing smaller, but perhaps faster */
-enum { LOOPS_WORK = 200000, LOOPS_WORK_QUICK = 60000, ROWS_WORK = 200000000, PATCHES_WORK = 20000 };
+enum {
+    LOOPS_WORK = 200000,
+    LOOPS_WORK_QUICK = 60000,
+    ROWS_WORK = 200000000,
+    BRANCHES_WORK = 20000000,
+    PATCHES_WORK = 20000
+};
 
 struct queued {
     int64_t peak;
@@ -209,6 +215,8 @@ static void expand_plain(struct search *search, const done_word *done)
                                          &search->work, search->ordered ? take_ordered : take_move, search);
     if (search->options->axes >= SCHEDULE_AXES_ROWS)
         rows_each(net, done, search->options, &search->work, take_move, search);
+    if (search->options->axes >= SCHEDULE_AXES_ROWS)
+        rows_each_branch(net, done, search->options, search->ordered, &search->work, take_move, search);
 }
 
 static void expand_again(struct search *search, const done_word *done)
@@ -297,6 +305,7 @@ static bool search_init(struct search *search, const struct net *net, const stru
         .bound = bound > options->ram ? bound : options->ram,
         .work = {.loops = options->axes == SCHEDULE_AXES_CHANNELS ? LOOPS_WORK_QUICK : LOOPS_WORK,
                  .rows = ROWS_WORK,
+                 .branches = BRANCHES_WORK,
                  .patches = PATCHES_WORK},
         .ordered = ordered,
         .exhaustive = true};

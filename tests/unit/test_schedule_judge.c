@@ -7,6 +7,7 @@
 #include "server/schedule/read.h"
 #include "tests/support/judge.h"
 #include "tests/support/networks.h"
+#include "tests/support/prng.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/transposed.h"
 
@@ -240,6 +241,55 @@ static void networks_of_one_row_take_what_those_of_one_column_take(void **state)
     assert_true(wholly > 30 && tall > 200);
 }
 
+static json_t *shuffled(json_t *json, uint64_t seed)
+{
+    json_t *other = json_deep_copy(json), *ops = json_array(), *tensors = json_object();
+    json_t *from = json_object_get(other, "ops"), *named = json_object_get(other, "tensors"), *tensor;
+    struct prng prng = {seed};
+    const char *name;
+    while (json_array_size(from) > 0) {
+        size_t at = prng_next(&prng) % json_array_size(from);
+        json_array_append(ops, json_array_get(from, at));
+        json_array_remove(from, at);
+    }
+    for (size_t pass = 0; pass < 2; pass++) /* the second half first */
+        json_object_foreach(named, name, tensor) if ((strlen(name) + (size_t)name[strlen(name) - 1]) % 2 ==
+                                                     pass) json_object_set(tensors, name, tensor);
+    json_object_set_new(other, "ops", ops);
+    json_object_set_new(other, "tensors", tensors);
+    return other;
+}
+
+static void the_order_of_a_file_decides_nothing(void **state)
+{
+    static const struct schedule_options all[] = {
+        {.axes = SCHEDULE_AXES_CHANNELS, .accumulator = 32},
+        {.axes = SCHEDULE_AXES_ALL, .accumulator = 32},
+        {.axes = SCHEDULE_AXES_ALL, .accumulator = 32, .extra_macs = 10}};
+    (void)state;
+    for (uint64_t seed = 300; seed < 340; seed++) {
+        json_t *json = network_random(seed, 5 + (int32_t)(seed % 12), 3 + (int32_t)(seed % 4), 24);
+        json_t *other = shuffled(json, seed);
+        struct graph *graphs[] = {schedule_read(json, NULL), schedule_read(other, NULL)};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            int64_t peaks[2];
+            for (int g = 0; g < 2; g++) {
+                struct schedule *schedule = schedule_make(graphs[g], &all[i], NULL);
+                assert_non_null(schedule);
+                peaks[g] = schedule->peak_bytes;
+                schedule_free(schedule);
+            }
+            if (peaks[0] != peaks[1])
+                fail_msg("seed %d, options %d: %lld bytes, in another order %lld", (int)seed, (int)i,
+                         (long long)peaks[0], (long long)peaks[1]);
+        }
+        graph_free(graphs[0]);
+        graph_free(graphs[1]);
+        json_decref(json);
+        json_decref(other);
+    }
+}
+
 /* A judge that lets everything pass would prove nothing. */
 static void the_judge_finds_what_is_wrong(void **state)
 {
@@ -395,6 +445,7 @@ int main(void)
         cmocka_unit_test(shared_graphs_get_legal_schedules),
         cmocka_unit_test(graphs_of_a_hundred_operators_are_scheduled_within_their_work),
         cmocka_unit_test(networks_of_one_row_take_what_those_of_one_column_take),
+        cmocka_unit_test(the_order_of_a_file_decides_nothing),
         cmocka_unit_test(the_judge_finds_what_is_wrong),
         cmocka_unit_test(the_judge_finds_what_is_wrong_with_rings),
         cmocka_unit_test(the_judge_finds_what_is_wrong_with_free_concatenations),
