@@ -150,13 +150,12 @@ struct walk {
     int64_t live, most, saved;
 };
 
-/* Nobody after `at` reads the whole tensor. */
-static bool last_reader(const struct body *body, const struct net *net, const int32_t *order, int32_t at,
-                        int32_t tensor)
+/* Nobody of those that are still to come reads the whole tensor. */
+static bool last_reader(const struct body *body, const struct net *net, const bool *placed, int32_t tensor)
 {
-    for (int32_t i = at + 1; i < body->n; i++) {
-        const struct net_op *op = &net->ops[body->ops[order[i]]];
-        for (int32_t j = 0; j < op->n_in; j++)
+    for (int32_t i = 0; i < body->n; i++) {
+        const struct net_op *op = &net->ops[body->ops[i]];
+        for (int32_t j = 0; j < op->n_in && !placed[i]; j++)
             if (op->in[j] == tensor)
                 return false;
     }
@@ -166,10 +165,9 @@ static bool last_reader(const struct body *body, const struct net *net, const in
 /* Where operator k's output goes when it may overwrite an input: *host is a whole tensor or -1, *input the
  * place in the body of the partial tensor that it replaces, or -1. False: nowhere. */
 static bool find_place(const struct loops *loops, const struct body *body, const struct walk *walk,
-                       const int32_t *order, int32_t at, int32_t *host, int32_t *input)
+                       const bool *placed, int32_t k, int32_t *host, int32_t *input)
 {
     const struct net *net = loops->net;
-    int32_t k = order[at];
     const struct net_op *op = &net->ops[body->ops[k]];
     bool found = false;
     *host = *input = -1;
@@ -177,7 +175,7 @@ static bool find_place(const struct loops *loops, const struct body *body, const
         int32_t from = body->from[k][i];
         if (!op->sliced[i] || net->tensors[op->in[i]].bytes != net->tensors[op->out].bytes)
             continue;
-        if (from >= 0 ? walk->left[from] > 1 : !last_reader(body, net, order, at, op->in[i]))
+        if (from >= 0 ? walk->left[from] > 1 : !last_reader(body, net, placed, op->in[i]))
             continue;
         if (from < 0 && body->hosts[k][i]) {
             *host = op->in[i];
@@ -192,27 +190,27 @@ static bool find_place(const struct loops *loops, const struct body *body, const
     return found;
 }
 
-static void walk_op(const struct loops *loops, const struct body *body, struct walk *walk,
-                    const int32_t *order, int32_t at)
+static void walk_op(const struct loops *loops, const struct body *body, struct walk *walk, const bool *placed,
+                    int32_t k)
 {
     const struct net *net = loops->net;
-    int32_t k = order[at], host, input;
+    int32_t host, input;
     const struct net_op *op = &net->ops[body->ops[k]];
     int64_t bytes = net->tensors[op->out].bytes;
     walk->part[k] = 0;
     walk->host[k] = -1;
     if (body->form[k] == FORM_PART) {
-        bool placed = find_place(loops, body, walk, order, at, &host, &input);
+        bool found = find_place(loops, body, walk, placed, k, &host, &input);
         if (body->kept[k])
-            walk->saved += placed && host >= 0 && !net->tensors[op->out].outside ? bytes : 0;
-        else if (!placed)
+            walk->saved += found && host >= 0 && !net->tensors[op->out].outside ? bytes : 0;
+        else if (!found)
             walk->part[k] = bytes / body->iterations;
         else if (input >= 0) {
             walk->part[k] = walk->part[input];
             walk->live -= walk->part[input];
             walk->part[input] = 0;
         }
-        walk->host[k] = placed && !body->kept[k] ? host : -1;
+        walk->host[k] = found && !body->kept[k] ? host : -1;
     }
     walk->live += walk->part[k];
     walk->most = walk->live > walk->most ? walk->live : walk->most;
@@ -234,36 +232,45 @@ struct orders {
     const struct body *body;
     int32_t order[NET_LOOP_OPS_MAX], best[NET_LOOP_OPS_MAX];
     bool placed[NET_LOOP_OPS_MAX];
+    int64_t whole, saves[NET_LOOP_OPS_MAX]; /* whole: without what is saved; saves: the most an op can save */
     int64_t fixed, part;
     int32_t left;
 };
 
-static void take_order(struct orders *orders)
+static void set_whole(struct orders *orders)
 {
     const struct body *body = orders->body;
-    struct walk walk;
-    walk.live = walk.most = walk.saved = 0;
-    memcpy(walk.left, body->readers, sizeof walk.left);
-    for (int32_t at = 0; at < body->n; at++)
-        walk_op(orders->loops, body, &walk, orders->order, at);
-    int64_t fixed = body->base - walk.saved;
-    for (int32_t k = 0; k < body->n; k++)
-        if (body->form[k] == FORM_PART && body->kept[k])
-            fixed += net_new_bytes(orders->loops->net, orders->loops->done,
-                                   orders->loops->net->ops[body->ops[k]].out);
+    const struct net *net = orders->loops->net;
+    orders->whole = body->base;
+    for (int32_t k = 0; k < body->n; k++) {
+        const struct net_op *op = &net->ops[body->ops[k]];
+        bool kept = body->form[k] == FORM_PART && body->kept[k];
+        orders->whole += kept ? net_new_bytes(net, orders->loops->done, op->out) : 0;
+        orders->saves[k] = kept && op->inplace ? net->tensors[op->out].bytes : 0;
+    }
+}
+
+static void take_order(struct orders *orders, const struct walk *walk)
+{
     orders->left--;
-    if (orders->fixed >= 0 && fixed + walk.most >= orders->fixed + orders->part)
-        return;
-    orders->fixed = fixed;
-    orders->part = walk.most;
+    orders->fixed = orders->whole - walk->saved;
+    orders->part = walk->most;
     memcpy(orders->best, orders->order, sizeof orders->best);
 }
 
-static void each_order(struct orders *orders, int32_t at)
+static void each_order(struct orders *orders, const struct walk *before, int32_t at)
 {
     const struct body *body = orders->body;
+    int64_t rest = 0; /* what may still be saved */
+    for (int32_t k = 0; k < body->n; k++)
+        rest += orders->placed[k] ? 0 : orders->saves[k];
+    if (orders->fixed >= 0 &&
+        orders->whole - before->saved - rest + before->most >= orders->fixed + orders->part) {
+        orders->left--;
+        return;
+    }
     if (at == body->n) {
-        take_order(orders);
+        take_order(orders, before);
         return;
     }
     for (int32_t k = 0; k < body->n && orders->left > 0; k++) {
@@ -275,9 +282,11 @@ static void each_order(struct orders *orders, int32_t at)
             ready = body->from[k][i] < 0 || orders->placed[body->from[k][i]];
         if (!ready)
             continue;
+        struct walk walk = *before;
         orders->placed[k] = true;
         orders->order[at] = k;
-        each_order(orders, at + 1);
+        walk_op(orders->loops, body, &walk, orders->placed, k);
+        each_order(orders, &walk, at + 1);
         orders->placed[k] = false;
     }
 }
@@ -315,7 +324,10 @@ static void offer(struct loops *loops, struct body *body)
     set_base(loops, body);
     set_hosts(loops, body);
     struct orders orders = {.loops = loops, .body = body, .fixed = -1, .left = ORDERS_MAX};
-    each_order(&orders, 0);
+    struct walk walk = {.live = 0};
+    memcpy(walk.left, body->readers, sizeof walk.left);
+    set_whole(&orders);
+    each_order(&orders, &walk, 0);
     loops->work->loops -= ORDERS_MAX - orders.left;
     struct move move = {.mode = SCHEDULE_CHANNELS,
                         .n_ops = body->n,

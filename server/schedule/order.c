@@ -16,7 +16,8 @@ struct front {
     uint64_t hash; /* of the set that is done */
     int32_t *left; /* of each storage: readers that are still to come */
     done_word *done;
-    int32_t past; /* entry of the history; -1 */
+    int32_t *ready, n_ready; /* operators that may run next */
+    int32_t past;            /* entry of the history; -1 */
 };
 
 struct choice {
@@ -32,8 +33,8 @@ struct past {
 struct beam {
     const struct net *net;
     struct front fronts[2][BEAM];
-    int32_t n, now; /* fronts[now][0..n) */
-    struct choice *choices;
+    int32_t n, now;              /* fronts[now][0..n) */
+    struct choice choices[BEAM]; /* the best, in order, of different sets */
     int32_t n_choices;
     struct past *history;
     int32_t n_history;
@@ -82,9 +83,8 @@ static struct choice weigh(const struct beam *beam, int32_t front, int32_t o)
                            .op = o};
 }
 
-static int by_memory(const void *a, const void *b)
+static int by_memory(const struct choice *x, const struct choice *y)
 {
-    const struct choice *x = a, *y = b;
     if (x->peak != y->peak)
         return x->peak < y->peak ? -1 : 1;
     if (x->live != y->live)
@@ -104,6 +104,14 @@ static void follow(struct beam *beam, const struct choice *choice, struct front 
     for (int32_t i = 0; i < op->n_in; i++)
         to->left[net->tensors[op->in[i]].storage]--;
     done_add(to->done, choice->op);
+    to->n_ready = 0;
+    for (int32_t r = 0; r < from->n_ready; r++)
+        if (from->ready[r] != choice->op)
+            to->ready[to->n_ready++] = from->ready[r];
+    const struct net_tensor *out = &net->tensors[op->out];
+    for (int32_t r = 0; r < out->n_readers; r++)
+        if (net_ready(net, to->done, out->readers[r]))
+            to->ready[to->n_ready++] = out->readers[r];
     to->live = choice->live;
     to->peak = choice->peak;
     to->hash = choice->hash;
@@ -111,25 +119,40 @@ static void follow(struct beam *beam, const struct choice *choice, struct front 
     beam->history[beam->n_history++] = (struct past){choice->op, from->past};
 }
 
+/* Keeps the choice if it is among the best BEAM, of those that lead to the same set the best. */
+static void consider(struct beam *beam, const struct choice *choice)
+{
+    struct choice *choices = beam->choices;
+    int32_t n = beam->n_choices, at;
+    if (n == BEAM && by_memory(choice, &choices[n - 1]) >= 0)
+        return;
+    for (int32_t i = 0; i < n; i++) {
+        if (choices[i].hash != choice->hash)
+            continue;
+        if (by_memory(choice, &choices[i]) >= 0)
+            return;
+        memmove(&choices[i], &choices[i + 1], (size_t)(--n - i) * sizeof *choices);
+    }
+    n -= n == BEAM;
+    for (at = n; at > 0 && by_memory(choice, &choices[at - 1]) < 0; at--)
+        choices[at] = choices[at - 1];
+    choices[at] = *choice;
+    beam->n_choices = n + 1;
+}
+
 static void advance(struct beam *beam)
 {
-    const struct net *net = beam->net;
     beam->n_choices = 0;
-    for (int32_t f = 0; f < beam->n; f++)
-        for (int32_t o = 0; o < net->n_ops; o++)
-            if (net_ready(net, beam->fronts[beam->now][f].done, o))
-                beam->choices[beam->n_choices++] = weigh(beam, f, o);
-    qsort(beam->choices, (size_t)beam->n_choices, sizeof *beam->choices, by_memory);
-    int32_t n = 0;
-    struct front *next = beam->fronts[1 - beam->now];
-    for (int32_t c = 0; c < beam->n_choices && n < BEAM; c++) {
-        bool known = false;
-        for (int32_t k = 0; k < n && !known; k++)
-            known = next[k].hash == beam->choices[c].hash;
-        if (!known)
-            follow(beam, &beam->choices[c], &next[n++]);
+    for (int32_t f = 0; f < beam->n; f++) {
+        const struct front *front = &beam->fronts[beam->now][f];
+        for (int32_t r = 0; r < front->n_ready; r++) {
+            struct choice choice = weigh(beam, f, front->ready[r]);
+            consider(beam, &choice);
+        }
     }
-    beam->n = n;
+    for (int32_t c = 0; c < beam->n_choices; c++)
+        follow(beam, &beam->choices[c], &beam->fronts[1 - beam->now][c]);
+    beam->n = beam->n_choices;
     beam->now = 1 - beam->now;
 }
 
@@ -137,15 +160,15 @@ static bool beam_init(struct beam *beam, const struct net *net, struct arena *ar
 {
     size_t n = (size_t)net->n_tensors + 1;
     *beam = (struct beam){.net = net, .n = 1};
-    beam->choices = arena_alloc(arena, (size_t)BEAM * (size_t)net->n_ops + 1, sizeof *beam->choices);
     beam->history = arena_alloc(arena, (size_t)BEAM * (size_t)net->n_ops + 1, sizeof *beam->history);
     beam->readers = arena_alloc(arena, n, sizeof *beam->readers);
-    bool good = beam->choices && beam->history && beam->readers;
+    bool good = beam->history && beam->readers;
     for (int32_t f = 0; f < 2 * BEAM && good; f++) {
         struct front *front = &beam->fronts[f / BEAM][f % BEAM];
         front->left = arena_alloc(arena, n, sizeof *front->left);
         front->done = arena_alloc(arena, (size_t)done_words(net), sizeof *front->done);
-        good = front->left && front->done;
+        front->ready = arena_alloc(arena, (size_t)net->n_ops + 1, sizeof *front->ready);
+        good = front->left && front->done && front->ready;
     }
     for (int32_t k = 0; k < net->n_used && good; k++) {
         const struct net_tensor *tensor = &net->tensors[net->used[k]];
@@ -158,6 +181,9 @@ static bool beam_init(struct beam *beam, const struct net *net, struct arena *ar
     memcpy(start->left, beam->readers, n * sizeof *start->left);
     start->live = start->peak = net_live(net, none, false);
     start->past = -1;
+    for (int32_t o = 0; o < net->n_ops; o++)
+        if (net_ready(net, none, o))
+            start->ready[start->n_ready++] = o;
     return true;
 }
 

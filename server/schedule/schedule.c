@@ -110,14 +110,19 @@ static void set_tall(const struct net *net, const struct move *move, struct sche
         step->inner[i].tall = step->tall;
 }
 
-/* A storage, and something in it is live. */
-static bool is_held(const struct net *net, const done_word *done, int32_t tensor, bool streamed)
+/* Storages in which something is live. */
+static bool fill_live(const struct net *net, const done_word *done, bool streamed, struct schedule_step *step)
 {
-    bool held = false;
-    for (int32_t i = 0; i < net->n_used && net->tensors[tensor].storage == tensor; i++)
-        held |=
-            net->tensors[net->used[i]].storage == tensor && net_is_live(net, done, net->used[i], streamed);
-    return held;
+    bool *held = calloc((size_t)net->n_tensors + 1, sizeof *held);
+    step->live = calloc((size_t)net->n_used + 1, sizeof *step->live);
+    for (int32_t i = 0; held && i < net->n_used; i++)
+        held[net->tensors[net->used[i]].storage] |= net_is_live(net, done, net->used[i], streamed);
+    for (int32_t i = 0; held && step->live && i < net->n_used; i++)
+        if (held[net->used[i]])
+            step->live[step->n_live++] = net->used[i];
+    bool good = held && step->live;
+    free(held);
+    return good;
 }
 
 static bool fill_step(const struct net *net, const struct schedule_options *options, const done_word *done,
@@ -132,13 +137,9 @@ static bool fill_step(const struct net *net, const struct schedule_options *opti
         good = fill_rows(net, options, done, move, step);
     if (good && move->mode == SCHEDULE_PATCHES)
         good = fill_inner(net, move, limit, step);
-    step->live = calloc((size_t)net->n_used + 1, sizeof *step->live);
-    if (!good || !step->live)
+    if (!good || !fill_live(net, done, options->streamed, step))
         return false;
     set_tall(net, move, step);
-    for (int32_t i = 0; i < net->n_used; i++)
-        if (is_held(net, done, net->used[i], options->streamed))
-            step->live[step->n_live++] = net->used[i];
     step->inner_bytes = step->peak_bytes - net_live(net, done, options->streamed);
     return true;
 }
