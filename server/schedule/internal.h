@@ -121,6 +121,13 @@ int64_t net_live(const struct net *net, const done_word *done, bool streamed);
 /* After `after` is done nobody needs the memory of the tensor any more. */
 bool net_dies(const struct net *net, const done_word *after, int32_t tensor);
 
+enum { NET_TOUCHED_MAX = NET_LOOP_OPS_MAX * (GRAPH_OP_INPUTS_MAX + 1) };
+/* Tensors that the operators read or make by which `after` is more than `done`, at most NET_LOOP_OPS_MAX:
+ * rising, each once, at most NET_TOUCHED_MAX. Returns how many. */
+int32_t net_touched(const struct net *net, const done_word *done, const done_word *after, int32_t *tensors);
+/* The net's operator that is `graph_op` of the graph, in a net in the graph's order; n_ops: none. */
+int32_t net_op_of(const struct net *net, int32_t graph_op);
+
 /* A candidate step from a state: the operators it does, and what it takes. */
 struct move {
     enum schedule_mode mode;

@@ -186,9 +186,7 @@ static void all_steps(struct lower *l, const struct nets *nets, const struct sch
             break;
         }
         for (int32_t k = 0; k < step->n_ops; k++) {
-            ops[k] = 0;
-            while (ops[k] < l->net->n_ops && l->net->ops[ops[k]].graph_op != step->ops[k])
-                ops[k]++;
+            ops[k] = net_op_of(l->net, step->ops[k]);
             if (k >= step->again)
                 done_add(after, ops[k]);
         }

@@ -38,8 +38,9 @@ static void move(struct lower *l, int32_t tensor, bool up)
 
 void lower_move(struct lower *l, const int32_t *ops, int32_t n)
 {
-    for (int32_t k = 0; k < l->net->n_used && !l->failed; k++) {
-        int32_t t = l->net->used[k];
+    int32_t touched[NET_TOUCHED_MAX], n_touched = net_touched(l->net, l->done, l->after, touched);
+    for (int32_t k = 0; k < n_touched && !l->failed; k++) {
+        int32_t t = touched[k];
         if (l->home[t] < 0 || !net_is_live(l->net, l->done, t, l->options->streamed) ||
             !net_dies(l->net, l->after, t) || !lower_alone(l->net, t) || !reads(l, ops, n, t) ||
             l->n_moves == LOWER_MOVES_MAX)

@@ -146,17 +146,15 @@ static bool add_track(struct tracks *t, int32_t tensor, bool dies, bool made)
 
 bool lower_alone(const struct net *net, int32_t tensor)
 {
-    for (int32_t k = 0; k < net->n_used; k++)
-        if (net->used[k] != tensor && net->tensors[net->used[k]].storage == tensor)
-            return false;
-    return true;
+    return net->tensors[tensor].alone || net->tensors[tensor].storage != tensor;
 }
 
 static bool collect(struct tracks *t)
 {
     const struct lower *l = t->l;
-    for (int32_t k = 0; k < l->net->n_used; k++) {
-        int32_t tensor = l->net->used[k];
+    int32_t touched[NET_TOUCHED_MAX], n = net_touched(l->net, l->done, l->after, touched);
+    for (int32_t k = 0; k < n; k++) {
+        int32_t tensor = touched[k];
         if (l->net->tensors[tensor].storage != tensor || l->home[tensor] < 0)
             continue;
         bool before = net_is_live(l->net, l->done, tensor, l->options->streamed),

@@ -351,3 +351,41 @@ bool net_dies(const struct net *net, const done_word *after, int32_t tensor)
             return false;
     return true;
 }
+
+static int32_t add_sorted(int32_t *tensors, int32_t n, int32_t tensor)
+{
+    int32_t at = n;
+    while (at > 0 && tensors[at - 1] > tensor)
+        at--;
+    if (at > 0 && tensors[at - 1] == tensor)
+        return n;
+    memmove(&tensors[at + 1], &tensors[at], (size_t)(n - at) * sizeof *tensors);
+    tensors[at] = tensor;
+    return n + 1;
+}
+
+int32_t net_touched(const struct net *net, const done_word *done, const done_word *after, int32_t *tensors)
+{
+    int32_t n = 0;
+    for (int32_t w = 0; w < done_words(net); w++)
+        for (done_word more = after[w] & ~done[w]; more; more &= more - 1) {
+            const struct net_op *op = &net->ops[64 * w + __builtin_ctzll(more)];
+            n = add_sorted(tensors, n, op->out);
+            for (int32_t i = 0; i < op->n_in; i++)
+                n = add_sorted(tensors, n, op->in[i]);
+        }
+    return n;
+}
+
+int32_t net_op_of(const struct net *net, int32_t graph_op)
+{
+    int32_t low = 0, high = net->n_ops;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (net->ops[middle].graph_op < graph_op)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < net->n_ops && net->ops[low].graph_op == graph_op ? low : net->n_ops;
+}
