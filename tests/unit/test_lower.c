@@ -174,7 +174,7 @@ static void join_all(const struct graph *graph, struct schedule *schedule)
     schedule_net_free(net);
 }
 
-/* Of graphs: with tensors of one row, half of them with branches; the last two with branches. */
+/* Of graphs: with tensors of one row, a third of them with branches; the last two with branches. */
 enum change { AS_IT_IS, BY_ROWS, ONE_ROW, BRANCHES, JOINED };
 
 static void check(const struct graph *graph, const struct schedule_options *options, uint64_t seed,
@@ -229,9 +229,9 @@ static struct tally run_some(struct schedule_options base, uint64_t first, uint6
         struct prng prng = prng_seed(seed);
         struct schedule_options options = base;
         struct graph *graph =
-            random_graph(seed, &(struct random_graph_options){.branches = change >= BRANCHES ||
-                                                                          (change == ONE_ROW && seed % 2),
-                                                              .one_row = change == ONE_ROW});
+            random_graph(seed, &(struct random_graph_options){
+                                   .branches = change >= BRANCHES || (change == ONE_ROW && seed % 3 == 1),
+                                   .one_row = change == ONE_ROW});
         if (prng_one_in(&prng, 2))
             loosen(&options, graph, &prng);
         check(graph, &options, seed, what, change, &tally);
@@ -310,7 +310,7 @@ static void lowered_networks_of_one_row_that_go_along_columns_equal_the_referenc
     print_message("tall: rows %d, %d and %d; loops %d, patches %d\n", a.tall[SCHEDULE_ROWS],
                   b.tall[SCHEDULE_ROWS], c.tall[SCHEDULE_ROWS], b.tall[SCHEDULE_CHANNELS],
                   b.tall[SCHEDULE_PATCHES]);
-    assert_true(a.tall[SCHEDULE_ROWS] > 40 / EVERY && b.tall[SCHEDULE_ROWS] > 40 / EVERY &&
+    assert_true(a.tall[SCHEDULE_ROWS] > 20 / EVERY && b.tall[SCHEDULE_ROWS] > 40 / EVERY &&
                 c.tall[SCHEDULE_ROWS] > 10 / EVERY && b.tall[SCHEDULE_PATCHES] > 10 / EVERY);
 }
 
