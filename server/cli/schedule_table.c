@@ -191,9 +191,18 @@ struct widths {
     bool measured; /* else lines are measured, not printed */
 };
 
+/* Characters, of which some have several bytes. */
+static int columns(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
 static void widen(int *width, const char *text, int most)
 {
-    int length = (int)strlen(text);
+    int length = columns(text);
     *width = length > *width && length <= most ? length : *width;
 }
 
@@ -326,8 +335,8 @@ static void put_bottleneck(json_t *schedule)
     {
         name[0] = 0;
         add_short(word(item, "name"), name, sizeof name);
-        (void)printf("  %*s  %-*s  %s\n", width, commas(number(item, "bytes"), bytes), most, name,
-                     role_text(item, role, sizeof role));
+        (void)printf("  %*s  %-*s  %s\n", width, commas(number(item, "bytes"), bytes),
+                     most + (int)strlen(name) - columns(name), name, role_text(item, role, sizeof role));
     }
 }
 

@@ -56,7 +56,7 @@ export function comparison(ask, choose, shown) {
       }
     }
     const arena = largestArena();
-    note.replaceChildren("Peak counts tensors alone; packed is the arena with the scratch of kernels. All are exact: the same bits. ",
+    note.replaceChildren("Peak counts tensors alone; packed is the arena with the scratch of kernels. All give the same bits. A deployment on one board takes the fastest that fits, with its input whole. ",
       ...(arena > 0 && body.querySelector(".bad") ? [state("more", "bad"), ` than your largest arena of ${bytes(arena)}.`] : [arena > 0 ? `All fit your largest arena of ${bytes(arena)}.` : ""]));
   }
   return { element, mark };

@@ -42,7 +42,7 @@ function figures(schedule) {
     ["packed", partial.arena_bytes == null ? "no program says this schedule" : `${bytes(partial.arena_bytes)} of arena, with ${bytes(partial.scratch_bytes)} of kernels' scratch`],
     ["extra work", partial.extra_macs > 0 ? `${number(partial.extra_macs)} multiply-adds, ${extra.toFixed(1)} %` : "none"],
     ["predicted", partial.predicted_ms == null ? null : `${ms(partial.predicted_ms)} on a Teensy 4.1, ${ms(ordinary.predicted_ms)} operator by operator`],
-    ["runs", schedule.executable ? state("as it is, bit-exact", "good") : [state("not on boards", "warn"), ` ${schedule.why_not_executable}`]],
+    ["runs", schedule.executable ? [state("as it is, bit-exact", "good"), schedule.options.image === "streamed" && "; deployments have their input whole for now"] : [state("not on boards", "warn"), ` ${schedule.why_not_executable}`]],
     ["search", schedule.exhaustive ? "all schedules of these kinds were looked at" : "not all schedules were looked at: the graph is too wide"]);
 }
 
