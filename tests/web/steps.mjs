@@ -55,6 +55,11 @@ await rule("ways_that_need_more_than_the_largest_arena_are_marked", async () => 
   const packed = await page.locator(".comparison tbody td:nth-child(3) span[title]").evaluateAll((all) => all.map((one) => [Number(one.title.replace(/\D/g, "")), one.querySelector(".bad") !== null]));
   check(packed.length > 4, `${packed.length} ways`);
   for (const [arena, marked] of packed) equal(marked, arena > ram, `${arena} bytes:`);
+  for (const width of [1280, 768, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    const [inner, outer] = await page.locator(".comparison .scroll").evaluate((box) => [box.scrollWidth, box.clientWidth]);
+    check(inner <= outer + 1, `${inner} px in ${outer} at ${width}`);
+  }
 });
 
 await noComplaints(context);
