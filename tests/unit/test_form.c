@@ -101,7 +101,7 @@ static void what_is_in_memory_at_the_peak_adds_up_to_it(void **state)
     static const char *const roles[] = {"input", "live", "output", "sums", "part", "ring", "patch", "step"};
     int32_t seen[8] = {0}, columns = 0;
     (void)state;
-    for (uint64_t seed = 8100; seed < 8220; seed++) {
+    for (uint64_t seed = 8100; seed < 8400; seed++) {
         struct schedule_options options = {.axes = (enum schedule_axes)(1 + seed % 3),
                                            .accumulator = seed % 2 ? 32 : 8,
                                            .extra_macs = seed % 4 ? 0 : EXTRA,
