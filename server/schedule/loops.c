@@ -252,41 +252,53 @@ static void set_whole(struct orders *orders)
 
 static void take_order(struct orders *orders, const struct walk *walk)
 {
-    orders->left--;
     orders->fixed = orders->whole - walk->saved;
     orders->part = walk->most;
     memcpy(orders->best, orders->order, sizeof orders->best);
 }
 
+/* No order that begins like this is better than the best one. */
+static bool is_worse(const struct orders *orders, const struct walk *walk)
+{
+    int64_t rest = 0; /* what may still be saved */
+    for (int32_t k = 0; k < orders->body->n; k++)
+        rest += orders->placed[k] ? 0 : orders->saves[k];
+    return orders->fixed >= 0 &&
+           orders->whole - walk->saved - rest + walk->most >= orders->fixed + orders->part;
+}
+
+static bool may_follow(const struct orders *orders, int32_t k)
+{
+    const struct net_op *op = &orders->loops->net->ops[orders->body->ops[k]];
+    bool ready = !orders->placed[k];
+    for (int32_t i = 0; i < op->n_in && ready; i++)
+        ready = orders->body->from[k][i] < 0 || orders->placed[orders->body->from[k][i]];
+    return ready;
+}
+
+/* All orders that begin as `order` does up to `at`; `before` NULL: they are no use, but count. */
 static void each_order(struct orders *orders, const struct walk *before, int32_t at)
 {
     const struct body *body = orders->body;
-    int64_t rest = 0; /* what may still be saved */
-    for (int32_t k = 0; k < body->n; k++)
-        rest += orders->placed[k] ? 0 : orders->saves[k];
-    if (orders->fixed >= 0 &&
-        orders->whole - before->saved - rest + before->most >= orders->fixed + orders->part) {
-        orders->left--;
-        return;
-    }
+    if (before && is_worse(orders, before))
+        before = NULL;
     if (at == body->n) {
-        take_order(orders, before);
+        orders->left--;
+        if (before)
+            take_order(orders, before);
         return;
     }
     for (int32_t k = 0; k < body->n && orders->left > 0; k++) {
-        if (orders->placed[k])
+        if (!may_follow(orders, k))
             continue;
-        const struct net_op *op = &orders->loops->net->ops[body->ops[k]];
-        bool ready = true;
-        for (int32_t i = 0; i < op->n_in && ready; i++)
-            ready = body->from[k][i] < 0 || orders->placed[body->from[k][i]];
-        if (!ready)
-            continue;
-        struct walk walk = *before;
+        struct walk walk;
         orders->placed[k] = true;
         orders->order[at] = k;
-        walk_op(orders->loops, body, &walk, orders->placed, k);
-        each_order(orders, &walk, at + 1);
+        if (before) {
+            walk = *before;
+            walk_op(orders->loops, body, &walk, orders->placed, k);
+        }
+        each_order(orders, before ? &walk : NULL, at + 1);
         orders->placed[k] = false;
     }
 }
