@@ -268,14 +268,16 @@ static bool try_moves(const struct request *request, uint64_t moves, bool thorou
  * then one after another in every other way as long as that makes the arena smaller. */
 static void improve(const struct request *request, int64_t enough, int32_t n, struct lowered **best)
 {
+    enum { TRIES = 64 };
     uint64_t chosen = 0, all = 0;
+    int32_t left = TRIES;
     for (int32_t i = 0; i < n; i++)
         all |= (uint64_t)LOWER_UP << LOWER_MOVE_BITS * i;
     if (n > 0 && try_moves(request, all, false, best))
         chosen = all;
     for (bool better = true; better && (*best)->arena_bytes > enough;) {
         better = false;
-        for (int32_t i = 0; i < n * (LOWER_MOVES - 1) && (*best)->arena_bytes > enough; i++) {
+        for (int32_t i = 0; i < n * (LOWER_MOVES - 1) && (*best)->arena_bytes > enough && left-- > 0; i++) {
             int32_t shift = LOWER_MOVE_BITS * (i / (LOWER_MOVES - 1));
             uint64_t now = chosen >> shift & 3,
                      other = (now + 1 + (uint64_t)i % (LOWER_MOVES - 1)) % LOWER_MOVES;
