@@ -97,31 +97,53 @@ static int64_t excess(const struct lowered *lowered, const struct schedule_optio
     return more >= ALIGNMENT ? more : 0;
 }
 
-/* Packing may take more than a schedule counts: then one that counts less is asked for. `*schedule` stays
- * where none is found that fits. */
-static void fit_arena(const struct graph *graph, const struct schedule_options *options,
-                      struct schedule **schedule)
+/* A schedule and by how much its arena is too large. */
+struct choice {
+    struct schedule *schedule;
+    int64_t more;
+};
+
+/* Keeps what fits, of two that fit the faster, of two that do not the one that lacks less; frees the other.
+ * `other` may be NULL. */
+static void choose(const struct graph *graph, const struct schedule_options *options, struct choice *best,
+                   struct schedule *other)
+{
+    struct lowered *lowered = other ? schedule_lower(graph, other, options, NULL, NULL) : NULL;
+    int64_t more = excess(lowered, options);
+    bool better = lowered && (more < best->more || (more == best->more && best->schedule &&
+                                                    other->seconds < best->schedule->seconds));
+    schedule_free(better ? best->schedule : other);
+    if (better)
+        *best = (struct choice){other, more};
+    schedule_lowered_free(lowered);
+}
+
+/* Packing may take more than a schedule counts: then one that counts less is asked for, at last the one that
+ * counts least. Where the operators fit one after the other, whole, nothing slower is an answer. */
+static struct schedule *fit_arena(const struct graph *graph, const struct schedule_options *options,
+                                  struct schedule *schedule, struct schedule *whole)
 {
     enum { TRIES = 2 };
     struct schedule_options less = *options;
-    struct lowered *lowered = schedule_lower(graph, *schedule, options, NULL, NULL);
-    int64_t more = excess(lowered, options);
+    struct lowered *lowered = schedule_lower(graph, schedule, options, NULL, NULL);
+    struct choice best = {schedule, excess(lowered, options)};
+    bool known = lowered != NULL; /* what no program says has no arena */
     schedule_lowered_free(lowered);
-    for (int32_t try = 0; try < TRIES && more > 0 && less.ram > more; try++) {
-        less.ram -= more;
+    if (known && whole && whole->peak_bytes <= options->ram)
+        choose(graph, options, &best, whole);
+    else
+        schedule_free(whole);
+    for (int32_t try = 0; try < TRIES && best.more > 0 && less.ram > best.more; try++) {
+        less.ram -= best.more;
         struct schedule *other = schedule_make(graph, &less, NULL);
         if (!other)
-            return;
-        lowered = schedule_lower(graph, other, options, NULL, NULL);
-        more = excess(lowered, options);
-        if (lowered && more == 0) {
-            struct schedule *larger = *schedule;
-            *schedule = other;
-            other = larger;
-        }
-        schedule_lowered_free(lowered);
-        schedule_free(other);
+            break;
+        choose(graph, options, &best, other);
     }
+    less.ram = 0;
+    if (best.more > 0)
+        choose(graph, options, &best, schedule_make(graph, &less, NULL));
+    return best.schedule;
 }
 
 static void find_outcome(const struct graph *graph, const struct schedule_options *options,
@@ -206,15 +228,25 @@ static json_t *whole_json(const struct graph *graph, const struct schedule_optio
                      "why_not_executable", reason, "searched", "channels", "rows", "patches");
 }
 
+/* Operator after operator, in the order that takes least; weights lie in what is left of the memory that was
+ * asked for. */
+static struct schedule *make_ordinary(const struct graph *graph, const struct schedule_options *options,
+                                      struct error *error)
+{
+    struct schedule_board board = options->board ? *options->board : *schedule_board_default();
+    struct schedule_options whole = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32, .board = &board};
+    board.arena_bytes = options->ram ? options->ram : board.arena_bytes;
+    return schedule_make(graph, &whole, error);
+}
+
 json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,
                           schedule_check *check, struct error *error)
 {
-    struct schedule_options whole = {.axes = SCHEDULE_AXES_FULL, .accumulator = 32, .board = options->board};
     struct schedule *schedule = schedule_make(graph, options, error);
-    struct schedule *ordinary = schedule ? schedule_make(graph, &whole, error) : NULL;
+    struct schedule *ordinary = schedule ? make_ordinary(graph, options, error) : NULL;
     struct outcome outcome = {.lowered = NULL};
     if (ordinary && options->ram)
-        fit_arena(graph, options, &schedule);
+        schedule = fit_arena(graph, options, schedule, make_ordinary(graph, options, NULL));
     if (ordinary)
         find_outcome(graph, options, schedule, check, &outcome);
     json_t *json = ordinary ? whole_json(graph, options, ordinary, schedule, &outcome) : NULL;

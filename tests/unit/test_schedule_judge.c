@@ -290,6 +290,40 @@ static void the_order_of_a_file_decides_nothing(void **state)
     }
 }
 
+static double number_at(json_t *answer, const char *object, const char *key)
+{
+    return json_number_value(json_object_get(json_object_get(answer, object), key));
+}
+
+static void an_arena_that_was_told_is_enough_and_more_is_never_slower_than_whole(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 400; seed < 430; seed++) {
+        json_t *json = network_random(seed, 5 + (int32_t)(seed % 12), 3 + (int32_t)(seed % 4), 24);
+        struct graph *graph = schedule_read(json, NULL);
+        struct schedule_options options = schedule_defaults();
+        json_t *least = schedule_describe(graph, &options, NULL, NULL);
+        assert_non_null(least);
+        options.ram = (int64_t)number_at(least, "partial", "arena_bytes");
+        json_t *fits = schedule_describe(graph, &options, NULL, NULL);
+        assert_non_null(fits);
+        if (number_at(fits, "partial", "arena_bytes") > (double)options.ram)
+            fail_msg("seed %d: %.0f bytes of %lld", (int)seed, number_at(fits, "partial", "arena_bytes"),
+                     (long long)options.ram);
+        options.ram = (int64_t)number_at(least, "ordinary", "arena_bytes");
+        json_t *whole = schedule_describe(graph, &options, NULL, NULL);
+        assert_non_null(whole);
+        if (number_at(whole, "partial", "predicted_ms") > number_at(whole, "ordinary", "predicted_ms"))
+            fail_msg("seed %d: %.6f ms, whole %.6f", (int)seed, number_at(whole, "partial", "predicted_ms"),
+                     number_at(whole, "ordinary", "predicted_ms"));
+        json_decref(least);
+        json_decref(fits);
+        json_decref(whole);
+        graph_free(graph);
+        json_decref(json);
+    }
+}
+
 /* A judge that lets everything pass would prove nothing. */
 static void the_judge_finds_what_is_wrong(void **state)
 {
@@ -446,6 +480,7 @@ int main(void)
         cmocka_unit_test(graphs_of_a_hundred_operators_are_scheduled_within_their_work),
         cmocka_unit_test(networks_of_one_row_take_what_those_of_one_column_take),
         cmocka_unit_test(the_order_of_a_file_decides_nothing),
+        cmocka_unit_test(an_arena_that_was_told_is_enough_and_more_is_never_slower_than_whole),
         cmocka_unit_test(the_judge_finds_what_is_wrong),
         cmocka_unit_test(the_judge_finds_what_is_wrong_with_rings),
         cmocka_unit_test(the_judge_finds_what_is_wrong_with_free_concatenations),
