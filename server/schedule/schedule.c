@@ -334,11 +334,34 @@ static void try_orders(struct attempt *best, const struct question *question, st
     best->result.exhaustive = false;
 }
 
+/* Segments by rows follow the order of the operators, so also a search that met all states may find less in
+ * an order with little memory. */
+static void try_little(struct attempt *best, const struct question *question, struct sight sight)
+{
+    int32_t *order = calloc((size_t)best->net->n_ops + 1, sizeof *order);
+    bool other_order = false;
+    if (order && order_find(best->net, order))
+        for (int32_t o = 0; o < best->net->n_ops; o++)
+            other_order |= order[o] != o;
+    if (other_order) {
+        struct attempt other;
+        int64_t before = best->result.peak_bytes;
+        attempt_run(&other, question, question->options.axes, order, true, sight);
+        attempt_better(best, &other, question->options.ram);
+        best->result.exhaustive = best->result.peak_bytes >= before;
+    }
+    free(order);
+}
+
 static void try_one(struct attempt *best, const struct question *question, struct sight sight)
 {
     attempt_run(best, question, question->options.axes, NULL, false, sight);
-    if (best->net && (!sight.join || best->joined) && !best->result.exhaustive && !best->result.out_of_memory)
+    if (!best->net || (sight.join && !best->joined) || best->result.out_of_memory)
+        return;
+    if (!best->result.exhaustive)
         try_orders(best, question, sight);
+    else if (question->options.axes >= SCHEDULE_AXES_ROWS)
+        try_little(best, question, sight);
 }
 
 static bool may_be_tall(const struct graph *graph)
