@@ -320,7 +320,8 @@ void cost_predict(struct maker *maker)
     for (int32_t s = 0; s <= plan->n_segments; s++) {
         int32_t op = s < plan->n_segments ? plan->segments[s].first_op : maker->graph->n_ops;
         int32_t segment = s < plan->n_segments ? s : plan->n_segments - 1, rank = maker->rank_before[op];
-        if (rank >= 0 && segment >= 0) {
+        for (int32_t last = program_last_rank(maker, op); rank >= 0 && rank <= last && segment >= 0;
+             rank += 2) {
             double up = hop(plan, &clocks, segment, (uint32_t)rank, at, 0);
             double down = hop(plan, &clocks, segment, (uint32_t)rank + 1, at, up);
             end = down > up ? down : up;

@@ -102,6 +102,7 @@ struct maker {
     int32_t *segment_of;            /* of each operator, -1 */
     const struct schedule *partial; /* the first board runs this alone; NULL: none */
     const struct schedule_options *partial_options;
+    bool apart;  /* inputs come one after another as the program takes them, each by ranks of its own */
     bool failed; /* out of memory */
 };
 
@@ -123,6 +124,9 @@ void cut_op(struct maker *maker, int32_t op);
 void route_op(struct maker *maker, int32_t op);
 /* program.c: ranks, exchanges, the table of transfers, each party's steps and the use of its stores. */
 void program_write(struct maker *maker);
+/* The last rank of hops up before an operator that has any; more than one pair only where inputs are apart.
+ */
+int32_t program_last_rank(const struct maker *maker, int32_t op);
 /* memory.c: buffers from stores, packed; peak and arena of each party. */
 void memory_place(struct maker *maker);
 /* partial.c: in place of cut, route, program and memory where the first board runs a schedule. */

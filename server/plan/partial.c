@@ -9,11 +9,15 @@
 
 /* ---- what is received, made and sent ---- */
 
-static void want_inputs(struct maker *maker, uint16_t party, int32_t op)
+/* In the order in which the program takes them. */
+static void want_inputs(struct maker *maker, uint16_t party, int32_t op, const struct lowered *lowered)
 {
-    for (int32_t t = 0; t < maker->graph->n_tensors; t++) {
-        if (!maker->holdings[t].given)
+    for (int32_t pc = 0; lowered && pc < lowered->n_code; pc++) {
+        const struct lower_code *code = &lowered->code[pc];
+        int32_t t = code->tensor;
+        if (code->op != FRAGMENT_POST && code->op != FRAGMENT_RECV)
             continue;
+        maker->apart |= code->op == FRAGMENT_RECV;
         struct want *want =
             maker_push(maker, &maker->wants, &maker->n_wants, &maker->cap_wants, sizeof *want);
         if (want)
@@ -126,19 +130,21 @@ static int32_t kernel_scratch(const void *context, int32_t index, bool tall, str
                : (plan_scratch(maker->graph, op, layout, box, maker->scratch_limit) + 7) / 8 * 8;
 }
 
-static void set_program(struct maker *maker)
+/* NULL with the maker's error set. */
+static struct lowered *lower_program(struct maker *maker)
 {
-    struct plan_party *party = &maker->plan->parties[maker->first_board];
-    struct schedule_options options = *maker->partial_options;
     struct program program = {maker, tall_graph(maker->graph, maker->plan->arena)};
     struct lower_kernels kernels = {&program, kernel_scratch};
     maker->failed |= !program.tall;
-    if (maker->failed)
-        return;
-    struct lowered *lowered = schedule_lower(maker->graph, maker->partial, &options, &kernels, maker->error);
-    if (!lowered)
-        return;
-    if (options.accumulator < 32 && adds_up(lowered))
+    return maker->failed
+               ? NULL
+               : schedule_lower(maker->graph, maker->partial, maker->partial_options, &kernels, maker->error);
+}
+
+static void set_program(struct maker *maker, const struct lowered *lowered)
+{
+    struct plan_party *party = &maker->plan->parties[maker->first_board];
+    if (maker->partial_options->accumulator < 32 && adds_up(lowered))
         error_set(
             maker->error, STATUS_MODEL_UNSUPPORTED,
             "sums of fewer than 32 bits are not exact: they are scheduled and counted, but not executed");
@@ -146,7 +152,6 @@ static void set_program(struct maker *maker)
     party->peak_bytes = lowered->peak_bytes;
     party->arena_bytes = lowered->arena_bytes;
     party->scratch_bytes = lowered->scratch_bytes;
-    schedule_lowered_free(lowered);
     if (party->arena_bytes > UINT32_MAX)
         error_set(maker->error, STATUS_DOES_NOT_FIT, "an arena of %lld bytes", (long long)party->arena_bytes);
     list_steps(maker, maker->partial->steps, maker->partial->n_steps, NULL, &party->partial,
@@ -166,12 +171,14 @@ void partial_write(struct maker *maker)
         }
         maker->op_task[i + 1] = maker->n_tasks;
     }
+    struct lowered *lowered = maker->failed ? NULL : lower_program(maker);
     if (first < maker->graph->n_ops)
-        want_inputs(maker, party, first);
+        want_inputs(maker, party, first, lowered);
     if (!maker->failed)
         program_write(maker);
-    if (!maker->failed)
-        set_program(maker);
+    if (!maker->failed && lowered)
+        set_program(maker, lowered);
+    schedule_lowered_free(lowered);
 }
 
 /* ---- times ---- */

@@ -36,8 +36,13 @@ static void set_ranks(struct maker *maker)
     for (int32_t i = 0; i <= n_ops; i++)
         if (maker->rank_before[i] == 0) {
             maker->rank_before[i] = (int32_t)maker->ranks;
-            maker->ranks += 2;
+            maker->ranks = (uint32_t)program_last_rank(maker, i) + 2;
         }
+}
+
+int32_t program_last_rank(const struct maker *maker, int32_t op)
+{
+    return maker->rank_before[op] + (maker->apart && op < maker->graph->n_ops ? 2 * (maker->n_wants - 1) : 0);
 }
 
 static int32_t new_exchange(struct maker *maker, int32_t tensor, int32_t op)
@@ -48,6 +53,8 @@ static int32_t new_exchange(struct maker *maker, int32_t tensor, int32_t op)
     holding->exchange = index;
     plan->exchanges[index] =
         (struct plan_exchange){.tensor = tensor, .rank = (uint32_t)maker->rank_before[op]};
+    if (maker->apart && holding->given) /* the inputs are the first */
+        plan->exchanges[index].rank += 2 * (uint32_t)index;
     plan->table.exchanges[index] = (struct conduct_exchange){tensor, maker->graph->tensors[tensor].shape,
                                                              holding->given, holding->output};
     return index;
@@ -309,11 +316,14 @@ static void add_exchange(struct writer *writer, int32_t op)
     int32_t rank = maker->rank_before[op];
     bool posted = false;
     int32_t layer = op < maker->graph->n_ops ? op : -1;
-    if (rank >= 0) {
+    int32_t last = program_last_rank(maker, op);
+    for (; rank >= 0; rank += 2) {
         add_transfers(writer, (uint32_t)rank, layer, &posted);
         if (maker->mode == MAKER_FRUGAL && writer->n_sent > 0 && receives_at(writer, (uint32_t)rank + 1))
             add_wait(writer, layer, (uint32_t)rank);
         add_transfers(writer, (uint32_t)rank + 1, layer, &posted);
+        if (rank == last)
+            break;
     }
     if (op < maker->graph->n_ops)
         add_moves(writer, op);
@@ -389,7 +399,8 @@ void program_write(struct maker *maker)
     for (int32_t i = 0; i < maker->n_wants && !maker->failed; i++) {
         const struct want *want = &maker->wants[i];
         add_leg(maker, &legs, maker->holdings[want->tensor].exchange,
-                (uint32_t)maker->rank_before[want->op] + 1, 0, want->party, want->box, want->store, want->op);
+                (uint32_t)maker->rank_before[want->op] + 1 + (maker->apart ? 2 * (uint32_t)i : 0), 0,
+                want->party, want->box, want->store, want->op);
     }
     if (maker->failed)
         return;

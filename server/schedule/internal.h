@@ -109,6 +109,8 @@ static inline int32_t done_words(const struct net *net)
 /* The tensor is there and somebody still needs it. `streamed`: an input that nobody has read has not arrived.
  */
 bool net_is_live(const struct net *net, const done_word *done, int32_t tensor, bool streamed);
+/* It is an input that is streamed and has not arrived. */
+bool net_awaited(const struct net *net, const done_word *done, int32_t tensor, bool streamed);
 bool net_available(const struct net *net, const done_word *done, int32_t tensor);
 bool net_ready(const struct net *net, const done_word *done, int32_t op);
 /* Whether the concatenation may be free: its inputs are made where it would copy them to. */

@@ -101,11 +101,6 @@ static bool is_input(const struct net *net, int32_t tensor)
 static void receive_inputs(struct lower *l)
 {
     bool any = false;
-    int32_t n = 0;
-    for (int32_t k = 0; k < l->net->n_used; k++)
-        n += is_input(l->net, l->net->used[k]);
-    if (n > 1 && l->options->streamed) /* the second would wait behind rows of the first */
-        l->refused = "of several inputs none can be streamed";
     for (int32_t k = 0; k < l->net->n_used && !l->options->streamed; k++) {
         int32_t t = l->net->used[k];
         if (!is_input(l->net, t))
@@ -118,13 +113,21 @@ static void receive_inputs(struct lower *l)
         lower_code(l, FRAGMENT_WAIT, LOWER_NONE);
 }
 
-/* Streamed inputs that a step of whole operators or channels reads first: they arrive whole. */
-static void receive_late(struct lower *l, const int32_t *ops, int32_t n)
+static bool by_rows(const struct schedule_step *step, int32_t tensor)
 {
-    for (int32_t k = 0; k < n && l->options->streamed; k++)
+    for (int32_t v = 0; v < step->n_rows; v++)
+        if (step->rows[v].arrives && step->rows[v].tensor == tensor)
+            return true;
+    return false;
+}
+
+/* Streamed inputs that a step reads first arrive whole, but for the one that it takes row by row. */
+static void receive_late(struct lower *l, const int32_t *ops, const struct schedule_step *step)
+{
+    for (int32_t k = 0; k < step->n_ops && l->options->streamed; k++)
         for (int32_t i = 0; i < l->net->ops[ops[k]].n_in; i++) {
             int32_t t = l->net->ops[ops[k]].in[i];
-            if (!is_input(l->net, t) || l->home[t] >= 0)
+            if (!is_input(l->net, t) || l->home[t] >= 0 || by_rows(step, t))
                 continue;
             lower_new_home(l, t, LOWER_NONE);
             move_whole(l, FRAGMENT_RECV, t);
@@ -147,8 +150,7 @@ static void send_outputs(struct lower *l)
 
 static void one_step(struct lower *l, const struct schedule_step *step, const int32_t *ops)
 {
-    if (step->mode != SCHEDULE_ROWS)
-        receive_late(l, ops, step->n_ops);
+    receive_late(l, ops, step);
     lower_move(l, ops, step->n_ops);
     if (step->mode == SCHEDULE_FULL)
         lower_step_full(l, ops[0]);

@@ -149,7 +149,15 @@ bool lower_alone(const struct net *net, int32_t tensor)
     return net->tensors[tensor].alone || net->tensors[tensor].storage != tensor;
 }
 
-static bool collect(struct tracks *t)
+static bool received(const struct lowered *out, int32_t tensor, int32_t before)
+{
+    for (int32_t pc = 0; pc < before; pc++)
+        if (out->code[pc].op == FRAGMENT_RECV && out->code[pc].tensor == tensor)
+            return true;
+    return false;
+}
+
+static bool collect(struct tracks *t, int32_t from)
 {
     const struct lower *l = t->l;
     int32_t touched[NET_TOUCHED_MAX], n = net_touched(l->net, l->done, l->after, touched);
@@ -157,7 +165,8 @@ static bool collect(struct tracks *t)
         int32_t tensor = touched[k];
         if (l->net->tensors[tensor].storage != tensor || l->home[tensor] < 0)
             continue;
-        bool before = net_is_live(l->net, l->done, tensor, l->options->streamed),
+        bool before =
+                 net_is_live(l->net, l->done, tensor, l->options->streamed) || received(l->out, tensor, from),
              after = net_is_live(l->net, l->after, tensor, false);
         bool dies = before && net_dies(l->net, l->after, tensor) && lower_alone(l->net, tensor);
         bool made = !before && after && l->out->buffers[l->home[tensor]].group == 0;
@@ -172,7 +181,7 @@ void lower_overlap(struct lower *l, int32_t from)
     if (l->failed || l->refused)
         return;
     struct tracks t = {.l = l, .items = calloc((size_t)l->net->n_used + 1, sizeof *t.items)};
-    if (t.items && collect(&t)) {
+    if (t.items && collect(&t, from)) {
         lowered_walk(l->out, from, note, &t);
         allow(&t);
     } else {

@@ -221,6 +221,12 @@ void schedule_net_free(struct net *net)
         arena_free(net->arena);
 }
 
+bool net_awaited(const struct net *net, const done_word *done, int32_t tensor, bool streamed)
+{
+    return streamed && net->tensors[tensor].input && !net_is_live(net, done, tensor, true) &&
+           net_is_live(net, done, tensor, false);
+}
+
 bool net_available(const struct net *net, const done_word *done, int32_t tensor)
 {
     int32_t producer = net->tensors[tensor].producer;

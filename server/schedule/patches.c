@@ -121,6 +121,33 @@ static int64_t grown_bytes(const struct patches *p, int32_t tile, int32_t tensor
     return in->bytes + out->bytes - both;
 }
 
+static bool is_read(const struct patches *p, int32_t tensor)
+{
+    for (int32_t k = 0; k < p->n; k++)
+        for (int32_t i = 0; i < p->net->ops[p->ops[k]].n_in; i++)
+            if (p->net->ops[p->ops[k]].in[i] == tensor)
+                return true;
+    return false;
+}
+
+/* Before the first patch: also inputs that arrive then. */
+static bool is_there(const struct patches *p, int32_t tensor)
+{
+    bool streamed = p->options->streamed;
+    return net_is_live(p->net, p->done, tensor, streamed) ||
+           (net_awaited(p->net, p->done, tensor, streamed) && is_read(p, tensor));
+}
+
+static int64_t awaited_bytes(const struct patches *p)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < p->net->n_used && p->options->streamed; k++) {
+        int32_t t = p->net->used[k];
+        sum += net_awaited(p->net, p->done, t, true) && is_read(p, t) ? p->net->tensors[t].bytes : 0;
+    }
+    return sum;
+}
+
 /* What is live and the output take while patches are made: the output grows into the place of one input,
  * since offsets can hold no more. */
 static int64_t held_bytes(const struct patches *p, int32_t tile)
@@ -130,8 +157,7 @@ static int64_t held_bytes(const struct patches *p, int32_t tile)
     int64_t gain = 0;
     for (int32_t k = 0; k < net->n_used && !net->tensors[out].joined; k++) {
         int32_t t = net->used[k];
-        if (!net_is_live(net, p->done, t, false) || !net_dies(net, p->after, t) ||
-            net->tensors[t].storage != t)
+        if (!is_there(p, t) || !net_dies(net, p->after, t) || net->tensors[t].storage != t)
             continue;
         bool alone = true;
         for (int32_t j = 0; j < net->n_used && alone; j++)
@@ -139,7 +165,8 @@ static int64_t held_bytes(const struct patches *p, int32_t tile)
         int64_t grown = alone ? grown_bytes(p, tile, t) : 0;
         gain = grown > gain ? grown : gain;
     }
-    return net_live(net, p->done, false) + net_new_bytes(net, p->done, out) - gain;
+    return net_live(net, p->done, p->options->streamed) + awaited_bytes(p) +
+           net_new_bytes(net, p->done, out) - gain;
 }
 
 /* A net of the largest boxes within a patch, whose inputs lie outside and count nothing. */

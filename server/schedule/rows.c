@@ -40,7 +40,7 @@ static int32_t place_before(const struct segment *s, int32_t k, int32_t op)
 }
 
 /* Sets s->in of operator k, whose inputs that arrive become values; false: it cannot run by rows. */
-static bool collect_inputs(struct segment *s, int32_t k, bool streamed)
+static bool collect_inputs(struct segment *s, int32_t k)
 {
     const struct net *net = s->net;
     const struct net_op *op = &net->ops[s->ops[k]];
@@ -49,9 +49,7 @@ static bool collect_inputs(struct segment *s, int32_t k, bool streamed)
         if (producer >= 0) {
             int32_t place = place_before(s, k, producer);
             v = place < 0 ? -1 : s->out[place];
-        } else if (streamed && net->tensors[t].input && !net_is_live(net, s->done, t, true)) {
-            if (s->again)
-                return false;
+        } else if (t == s->arrives) {
             v = arrival_of(s, t);
             if (v < 0 && !add_value(s, t, -1))
                 return false;
@@ -64,18 +62,35 @@ static bool collect_inputs(struct segment *s, int32_t k, bool streamed)
     return true;
 }
 
+/* Of the inputs that have not arrived the largest comes row by row: a link has one transfer at a time. False:
+ * they would be read once more later. */
+static bool find_arrival(struct segment *s)
+{
+    s->arrives = -1;
+    for (int32_t k = 0; k < s->n && s->streamed; k++)
+        for (int32_t i = 0; i < s->net->ops[s->ops[k]].n_in; i++) {
+            int32_t t = s->net->ops[s->ops[k]].in[i];
+            if (net_awaited(s->net, s->done, t, true) &&
+                (s->arrives < 0 || s->net->tensors[t].bytes > s->net->tensors[s->arrives].bytes))
+                s->arrives = t;
+        }
+    return s->arrives < 0 || !s->again;
+}
+
 /* The values of the segment; false where an operator cannot run by rows. */
-static bool collect(struct segment *s, bool streamed)
+static bool collect(struct segment *s)
 {
     const struct net *net = s->net;
     memcpy(s->after, s->done, (size_t)done_words(net) * sizeof *s->after);
     for (int32_t k = s->again; k < s->n; k++)
         done_add(s->after, s->ops[k]);
+    if (!find_arrival(s))
+        return false;
     for (int32_t k = 0; k < s->n; k++) {
         const struct net_op *op = &net->ops[s->ops[k]];
         if ((!op->rows && !op->row_sums) || op->view)
             return false;
-        if (!collect_inputs(s, k, streamed) || !add_value(s, op->out, k))
+        if (!collect_inputs(s, k) || !add_value(s, op->out, k))
             return false;
         s->out[k] = (int8_t)(s->n_values - 1);
     }
@@ -107,13 +122,14 @@ static void fill_plan(const struct segment *s, struct row_plan *plan)
 bool rows_plan(const struct net *net, const done_word *done, const struct schedule_options *options,
                const int32_t *ops, int32_t n, int32_t again, struct move *move, struct row_plan *plan)
 {
-    struct segment s = {.net = net, .done = done, .ops = ops, .n = n, .again = again};
-    if (!collect(&s, options->streamed) || !rows_set_rates(&s))
+    struct segment s = {
+        .net = net, .done = done, .ops = ops, .n = n, .again = again, .streamed = options->streamed};
+    if (!collect(&s) || !rows_set_rates(&s))
         return false;
     rows_set_phases(&s);
-    int64_t *memory = NULL, base = net_live(net, done, options->streamed);
+    int64_t *memory = NULL, base = net_live(net, done, options->streamed) + rows_awaited(&s);
     struct dying dying[VALUES_MAX];
-    int32_t n_dying = net->patch ? 0 : rows_find_dying(&s, options->streamed, dying, &memory, &base);
+    int32_t n_dying = net->patch ? 0 : rows_find_dying(&s, dying, &memory, &base);
     if (n_dying < 0)
         return false;
     base += rows_ring_bytes(&s);
@@ -134,7 +150,7 @@ bool rows_rings(const struct net *net, const done_word *done, const int32_t *ops
     for (int32_t k = 0; k < n; k++)
         if (net->ops[ops[k]].row_sums)
             return false;
-    if (!collect(&s, false) || !rows_set_rates(&s))
+    if (!collect(&s) || !rows_set_rates(&s))
         return false;
     rows_set_phases(&s);
     *bytes = rows_ring_bytes(&s);

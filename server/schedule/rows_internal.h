@@ -33,6 +33,8 @@ struct segment {
     int32_t n, again;
     struct value values[VALUES_MAX];
     int32_t n_values;
+    bool streamed;
+    int32_t arrives; /* the input that comes row by row, -1 */
     int8_t in[NET_LOOP_OPS_MAX][GRAPH_OP_INPUTS_MAX], out[NET_LOOP_OPS_MAX]; /* values, or -1 */
     bool overwrites[NET_LOOP_OPS_MAX]; /* the operator has an input that it writes over */
 };
@@ -95,8 +97,9 @@ struct dying {
 
 /* Inputs that die in the segment: their whole bytes leave the base, their rows are followed over time in
  * *memory, malloc'ed. Negative without memory. */
-int32_t rows_find_dying(struct segment *s, bool streamed, struct dying *dying, int64_t **memory,
-                        int64_t *base);
+int32_t rows_find_dying(struct segment *s, struct dying *dying, int64_t **memory, int64_t *base);
+/* Inputs that arrive whole before the first tick. */
+int64_t rows_awaited(const struct segment *s);
 /* What outputs and dying inputs take: each output grows into the place of one input, the pair that gains most
  * first, since offsets can hold no more. */
 int64_t rows_overlap_peak(const struct segment *s, struct dying *dying, int32_t n_dying);

@@ -68,18 +68,33 @@ static int32_t find_read(const struct segment *s, int32_t *tensors)
     return n;
 }
 
+int64_t rows_awaited(const struct segment *s)
+{
+    int32_t tensors[NET_LOOP_OPS_MAX * GRAPH_OP_INPUTS_MAX], n = s->streamed ? find_read(s, tensors) : 0;
+    int64_t sum = 0;
+    for (int32_t j = 0; j < n; j++)
+        sum += net_awaited(s->net, s->done, tensors[j], true) ? s->net->tensors[tensors[j]].bytes : 0;
+    return sum;
+}
+
+/* Before the first tick. */
+static bool is_there(const struct segment *s, int32_t tensor)
+{
+    return net_is_live(s->net, s->done, tensor, s->streamed) ||
+           net_awaited(s->net, s->done, tensor, s->streamed);
+}
+
 /* Inputs that die in the segment: their whole bytes leave the base, their rows are followed over time in
  * *memory, malloc'ed. Negative without memory. */
-int32_t rows_find_dying(struct segment *s, bool streamed, struct dying *dying, int64_t **memory,
-                        int64_t *base)
+int32_t rows_find_dying(struct segment *s, struct dying *dying, int64_t **memory, int64_t *base)
 {
     const struct net *net = s->net;
     int32_t tensors[NET_LOOP_OPS_MAX * GRAPH_OP_INPUTS_MAX], n_read = find_read(s, tensors), n = 0;
     int64_t rows = 1;
     for (int32_t j = 0; j < n_read; j++) { /* alone: no view of it is read here */
         const struct net_tensor *tensor = &net->tensors[tensors[j]];
-        if (!tensor->alone || !net_is_live(net, s->done, tensors[j], streamed) ||
-            !net_dies(net, s->after, tensors[j]) || n >= VALUES_MAX)
+        if (!tensor->alone || !is_there(s, tensors[j]) || !net_dies(net, s->after, tensors[j]) ||
+            n >= VALUES_MAX)
             continue;
         tensors[n++] = tensors[j];
         rows += tensor->shape.h;

@@ -203,6 +203,21 @@ static void check_tall(struct judge *j)
         judge_fault(j, "a step that goes by no rows is tall");
 }
 
+/* By rows one input may arrive row by row, a link's transfers being in turn; the others are there before. */
+static void let_arrive(struct judge *j)
+{
+    int32_t by_rows = -1;
+    for (int32_t v = 0; v < j->step->n_rows; v++) {
+        if (j->step->rows[v].arrives && by_rows >= 0)
+            judge_fault(j, "two inputs arrive at a time");
+        by_rows = j->step->rows[v].arrives ? j->step->rows[v].tensor : by_rows;
+    }
+    for (int32_t t = 0; t < j->graph->n_tensors; t++)
+        for (int32_t k = 0; k < j->step->n_ops && t != by_rows; k++)
+            if (reads(op_at(j, k), t) && !j->graph->tensors[t].data && !has_arrived(j, j->done, t))
+                j->live[t] = true;
+}
+
 static void check_step(struct judge *j)
 {
     const struct schedule_step *step = j->step;
@@ -230,10 +245,13 @@ static void check_step(struct judge *j)
         judge_ringed(j);
     else if (step->mode == SCHEDULE_CHANNELS)
         judge_peak(j, judge_live_bytes(j) + judge_arriving(j) + judge_loop_bytes(j, step, NULL, NULL));
-    else if (step->mode == SCHEDULE_ROWS)
+    else if (step->mode == SCHEDULE_ROWS) {
+        let_arrive(j);
         judge_rows(j);
-    else
+    } else {
+        let_arrive(j);
         macs = judge_patches(j);
+    }
     if (macs - own != step->extra_macs)
         judge_fault(j, "%lld extra MACs, stated are %lld", (long long)(macs - own),
                     (long long)step->extra_macs);
