@@ -233,6 +233,7 @@ struct question {
     const struct graph *graph;
     struct schedule_options options;
     struct memo *memo;
+    int64_t *cap; /* of the best schedule so far, or options.ram: what takes more is no use */
 };
 
 /* A search over the graph in one order. */
@@ -286,7 +287,11 @@ static void attempt_run(struct attempt *attempt, const struct question *question
         return;
     attempt->net->memo = question->memo;
     cost_prepare(attempt->net, board ? board : schedule_board_default());
-    attempt->found = search_run(attempt->net, &attempt->options, wide, &attempt->result);
+    attempt->found = search_run(attempt->net, &attempt->options, wide, *question->cap, &attempt->result);
+    int64_t limit = attempt->result.limit_bytes, ram = question->options.ram;
+    limit = limit > ram ? limit : ram;
+    if (attempt->found && limit < *question->cap)
+        *question->cap = limit;
 }
 
 /* Keeps the better one in `best` and frees the other. */
@@ -444,7 +449,8 @@ struct schedule *schedule_make(const struct graph *graph, const struct schedule_
         error_limit(error, SCHEDULE_OPS_MAX, graph->n_ops);
         return NULL;
     }
-    struct question question = {.graph = graph, .options = *options, .memo = memo_new()};
+    int64_t cap = INT64_MAX;
+    struct question question = {.graph = graph, .options = *options, .memo = memo_new(), .cap = &cap};
     question.options.ram = options->ram < RAM_MAX ? options->ram : RAM_MAX;
     struct schedule *schedule = question.memo ? make(&question, error) : NULL;
     if (!question.memo)

@@ -404,15 +404,18 @@ static void improve(struct search *search, struct search_result *result)
     free(better.moves);
 }
 
-/* The least peak without extra MACs; on true the search is the caller's to free. */
+/* The least peak without extra MACs, `cap` if it is not below; on true the search is the caller's to free. */
 static bool least(struct search *search, const struct net *net, const struct schedule_options *options,
-                  bool ordered, struct search_result *result)
+                  bool ordered, int64_t cap, struct search_result *result)
 {
     *result = (struct search_result){.moves = NULL};
     bool good = search_init(search, net, options, ordered);
-    if (good && cheapest(search) != NO_STATE) {
+    bool capped = search->bound > cap;
+    search->bound = capped ? cap : search->bound;
+    bool found = good && cheapest(search) != NO_STATE;
+    if (good && !search->failed && (found || (capped && (ordered || search->exhaustive)))) {
         result->exhaustive = search->exhaustive && !ordered && search->work.rows >= 0;
-        result->least_bytes = search->states[search->goal].peak;
+        result->least_bytes = found ? search->states[search->goal].peak : cap;
         return true;
     }
     result->out_of_memory = !good || search->failed;
@@ -423,8 +426,8 @@ static bool least(struct search *search, const struct net *net, const struct sch
 bool search_least(const struct net *net, const struct schedule_options *options, struct search_result *result)
 {
     struct search search;
-    if (!least(&search, net, options, false, result) &&
-        (result->out_of_memory || !least(&search, net, options, true, result)))
+    if (!least(&search, net, options, false, INT64_MAX, result) &&
+        (result->out_of_memory || !least(&search, net, options, true, INT64_MAX, result)))
         return false;
     improve(&search, result);
     result->n_tried = search.n_edges;
@@ -432,12 +435,12 @@ bool search_least(const struct net *net, const struct schedule_options *options,
     return result->moves != NULL;
 }
 
-bool search_run(const struct net *net, const struct schedule_options *options, bool ordered,
+bool search_run(const struct net *net, const struct schedule_options *options, bool ordered, int64_t cap,
                 struct search_result *result)
 {
     struct search search;
     int64_t budget = options->axes >= SCHEDULE_AXES_ROWS ? budget_of(net, options) : 0;
-    if (!least(&search, net, options, ordered, result))
+    if (!least(&search, net, options, ordered, cap, result))
         return false;
     int64_t bound = options->ram > result->least_bytes ? options->ram : result->least_bytes;
     expand_all(&search, bound, 0);

@@ -16,8 +16,9 @@ struct search_result {
 };
 
 /* False: out_of_memory, or the net is too wide to try all orders of its operators; `ordered` tries few of
- * them and finds something always. The net is prepared (cost_prepare). */
-bool search_run(const struct net *net, const struct schedule_options *options, bool ordered,
+ * them and finds something always, but for what is above `cap` bytes, which is no use. The net is prepared
+ * (cost_prepare). */
+bool search_run(const struct net *net, const struct schedule_options *options, bool ordered, int64_t cap,
                 struct search_result *result);
 /* Only the least peak without extra MACs, and a fast path to it among what was met on the way. */
 bool search_least(const struct net *net, const struct schedule_options *options,

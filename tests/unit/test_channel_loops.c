@@ -364,7 +364,7 @@ static void the_search_in_one_order_is_never_below_the_brute_force_and_mostly_as
         assert_non_null(net);
         assert_true(order_find(net, order) && order_apply(net, order));
         cost_prepare(net, schedule_board_default());
-        assert_true(search_run(net, &options, true, &result));
+        assert_true(search_run(net, &options, true, INT64_MAX, &result));
         int64_t want = brute_peak(graph, 32, false);
         assert_true(result.peak_bytes >= want);
         same += result.peak_bytes == want;
