@@ -19,6 +19,7 @@ enum { SWEPT_MAX = 4000000, LIMITS = 12, BYTE_PRICES = 5, MAC_PRICES = 12, NO_WA
 
 struct prices {
     int64_t limit;
+    int32_t number; /* of byte_s */
     double byte_s, mac_s;
 };
 
@@ -26,18 +27,18 @@ struct prices {
 struct lean {
     int64_t peak, extra;
     int32_t to, way; /* way: of a guess, else NO_WAY */
+    bool steady;     /* what it costs does not depend on the limit */
 };
 
 struct sweep {
     const struct paths *paths;
     struct lean *lean;
-    int32_t *order; /* states by what is done */
-    double *cost;   /* of the best path to a state; negative: none */
-    int64_t *extra; /* its extra MACs */
-    int32_t *via;   /* its last edge, or -1 */
-    double *priced; /* what an edge costs at `limit` and `byte_s`; negative: not known */
-    int64_t limit;
-    double byte_s;
+    int32_t *order;              /* states by what is done */
+    double *cost;                /* of the best path to a state; negative: none */
+    int64_t *extra;              /* its extra MACs */
+    int32_t *via;                /* its last edge, or -1 */
+    double *priced[BYTE_PRICES]; /* what an edge costs at that price and limit[price]; negative: not known */
+    int64_t limit[BYTE_PRICES];
     int64_t left; /* edges that may still be looked at for a faster path */
     bool vary;    /* some move reads weights more than once */
     struct move *moves, *best;
@@ -60,10 +61,12 @@ static void set_order(const struct paths *paths, int32_t *order, int32_t *place)
 static void set_lean(struct sweep *sweep, int32_t e)
 {
     const struct edge *edge = &sweep->paths->edges[e];
-    sweep->lean[e] = (struct lean){.peak = move_peak(&edge->move),
-                                   .extra = edge->move.extra_macs,
-                                   .to = edge->to,
-                                   .way = move_is_guess(&edge->move) ? edge->move.way : NO_WAY};
+    sweep->lean[e] =
+        (struct lean){.peak = move_peak(&edge->move),
+                      .extra = edge->move.extra_macs,
+                      .to = edge->to,
+                      .steady = edge->move.mode == SCHEDULE_ROWS || edge->move.mode == SCHEDULE_FULL,
+                      .way = move_is_guess(&edge->move) ? edge->move.way : NO_WAY};
 }
 
 static bool sweep_init(struct sweep *sweep, const struct paths *paths)
@@ -71,17 +74,23 @@ static bool sweep_init(struct sweep *sweep, const struct paths *paths)
     size_t n = (size_t)paths->n_states + 1, n_ops = (size_t)paths->net->n_ops,
            n_edges = (size_t)paths->n_edges + 1;
     int32_t *place = calloc(n_ops + 2, sizeof *place);
-    *sweep = (struct sweep){.paths = paths, .left = SWEPT_MAX, .best_s = -1, .limit = -1};
+    *sweep = (struct sweep){.paths = paths, .left = SWEPT_MAX, .best_s = -1};
     sweep->lean = malloc(n_edges * sizeof *sweep->lean);
-    sweep->priced = malloc(n_edges * sizeof *sweep->priced);
+    bool priced = true;
+    for (int32_t i = 0; i < BYTE_PRICES; i++) {
+        sweep->priced[i] = malloc(n_edges * sizeof *sweep->priced[i]);
+        priced &= sweep->priced[i] != NULL;
+        for (size_t e = 0; e < n_edges && sweep->priced[i]; e++)
+            sweep->priced[i][e] = -1;
+    }
     sweep->order = calloc(n, sizeof *sweep->order);
     sweep->cost = calloc(n, sizeof *sweep->cost);
     sweep->extra = calloc(n, sizeof *sweep->extra);
     sweep->via = calloc(n, sizeof *sweep->via);
     sweep->moves = calloc(n_ops + 1, sizeof *sweep->moves);
     sweep->best = calloc(n_ops + 1, sizeof *sweep->best);
-    bool good = place && sweep->lean && sweep->priced && sweep->order && sweep->cost && sweep->extra &&
-                sweep->via && sweep->moves && sweep->best;
+    bool good = place && sweep->lean && priced && sweep->order && sweep->cost && sweep->extra && sweep->via &&
+                sweep->moves && sweep->best;
     if (good)
         set_order(paths, sweep->order, place);
     for (int32_t e = 0; e < paths->n_edges && good; e++) {
@@ -96,7 +105,8 @@ static bool sweep_init(struct sweep *sweep, const struct paths *paths)
 static void sweep_free(struct sweep *sweep)
 {
     free(sweep->lean);
-    free(sweep->priced);
+    for (int32_t i = 0; i < BYTE_PRICES; i++)
+        free(sweep->priced[i]);
     free(sweep->order);
     free(sweep->cost);
     free(sweep->extra);
@@ -144,16 +154,16 @@ static bool run_macs(struct sweep *sweep, int64_t limit)
 
 static double price(struct sweep *sweep, int32_t e, const struct prices *prices)
 {
-    if (sweep->limit != prices->limit || sweep->byte_s < prices->byte_s || sweep->byte_s > prices->byte_s) {
+    double *priced = sweep->priced[prices->number];
+    if (sweep->limit[prices->number] != prices->limit) {
         for (int32_t i = 0; i < sweep->paths->n_edges; i++)
-            sweep->priced[i] = -1;
-        sweep->limit = prices->limit;
-        sweep->byte_s = prices->byte_s;
+            priced[i] = sweep->lean[i].steady ? priced[i] : -1;
+        sweep->limit[prices->number] = prices->limit;
     }
-    if (sweep->priced[e] < 0)
-        sweep->priced[e] =
+    if (priced[e] < 0)
+        priced[e] =
             cost_priced(sweep->paths->net, &sweep->paths->edges[e].move, prices->limit, prices->byte_s);
-    return sweep->priced[e];
+    return priced[e];
 }
 
 /* The best path to the goal at these prices, without guesses; false: none under the limit. */
@@ -209,7 +219,8 @@ static void resolve(struct sweep *sweep, int32_t guess)
         if (may && patches_resolve(paths->net, paths->options, &move)) {
             paths->edges[e].move = move;
             set_lean(sweep, e);
-            sweep->priced[e] = -1;
+            for (int32_t i = 0; i < BYTE_PRICES; i++)
+                sweep->priced[i][e] = -1;
         } else {
             forget(sweep, e);
         }
@@ -390,7 +401,7 @@ static void try_limit(struct sweep *sweep, int64_t limit)
     int32_t prices = sweep->vary ? BYTE_PRICES : 1;
     for (int32_t i = 0; i < prices && !stop_asked() && (sweep->best_s < 0 || sweep->left > 0);
          i++, price /= 8)
-        try_prices(sweep, (struct prices){.limit = limit, .byte_s = price});
+        try_prices(sweep, (struct prices){.limit = limit, .number = i, .byte_s = price});
 }
 
 /* Limits of memory between which the time changes little: LIMITS of them, then as many around the best. */
