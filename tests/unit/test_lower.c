@@ -28,7 +28,7 @@ enum { EVERY = 1 };
 static const char *const modes[] = {"full", "channels", "rows", "patches"};
 
 struct tally {
-    int32_t steps[4], tall[4], rings, inner[4], inner_rings, joined, again, plans,
+    int32_t steps[4], tall[4], rings, inner[4], inner_rings, joined, again, plans, inputs, outputs,
         met; /* met: arena at most peak and scratch, to alignment */
     int64_t peak, arena, scratch;
 };
@@ -49,6 +49,8 @@ static void tally_up(struct tally *tally, const struct schedule *schedule, const
         }
     }
     tally->plans++;
+    tally->inputs += plan->graph->n_inputs > 1;
+    tally->outputs += plan->graph->n_outputs > 1;
     tally->peak += party->peak_bytes;
     tally->arena += party->arena_bytes;
     tally->scratch += party->scratch_bytes;
@@ -226,7 +228,7 @@ static struct tally run_some(struct schedule_options base, uint64_t first, uint6
         struct schedule_options options = base;
         struct graph *graph =
             random_graph(seed, &(struct random_graph_options){
-                                   .branches = change >= BRANCHES || (change == ONE_ROW && seed % 3 == 1),
+                                   .branches = change >= BRANCHES || (change == ONE_ROW && seed % 12 == 1),
                                    .one_row = change == ONE_ROW});
         if (prng_one_in(&prng, 2))
             loosen(&options, graph, &prng);
@@ -252,68 +254,71 @@ static void run_seeds(struct schedule_options base, uint64_t first, uint64_t las
 static void lowered_whole_operators_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(with(SCHEDULE_AXES_FULL, 0, false), 1, 100, "full");
+    run_seeds(with(SCHEDULE_AXES_FULL, 0, false), 1, 40, "full");
 }
 
 static void lowered_channel_loops_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(with(SCHEDULE_AXES_CHANNELS, 0, false), 1000, 1150, "channels");
+    run_seeds(with(SCHEDULE_AXES_CHANNELS, 0, false), 1000, 1050, "channels");
 }
 
 static void lowered_channel_loops_that_go_by_rows_equal_the_reference(void **state)
 {
     (void)state;
     struct tally tally =
-        run_some(with(SCHEDULE_AXES_CHANNELS, 0, false), 1000, 1150, "channels, by rows", BY_ROWS);
-    assert_true(tally.rings > 100 / EVERY);
+        run_some(with(SCHEDULE_AXES_CHANNELS, 0, false), 1000, 1060, "channels, by rows", BY_ROWS);
+    assert_true(tally.rings > 40 / EVERY);
 }
 
 static void lowered_free_concatenations_equal_the_reference(void **state)
 {
     (void)state;
-    struct tally a = run_some(with(SCHEDULE_AXES_CHANNELS, 0, false), 8000, 8060, "joined, channels", JOINED);
-    struct tally b = run_some(with(SCHEDULE_AXES_ALL, 100, false), 8100, 8120, "branches, all", BRANCHES);
-    assert_true(a.joined > 100 / EVERY && b.joined > 4 / EVERY);
+    struct tally a = run_some(with(SCHEDULE_AXES_CHANNELS, 0, false), 8000, 8016, "joined, channels", JOINED);
+    struct tally b = run_some(with(SCHEDULE_AXES_ALL, 100, false), 8100, 8107, "branches, all", BRANCHES);
+    assert_true(a.joined > 24 / EVERY && (EVERY > 1 || b.joined >= 4));
 }
 
 static void lowered_rows_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(with(SCHEDULE_AXES_ROWS, 0, false), 2000, 2150, "rows");
+    run_seeds(with(SCHEDULE_AXES_ROWS, 0, false), 2000, 2050, "rows");
 }
 
 static void lowered_rows_that_run_twice_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(with(SCHEDULE_AXES_ROWS, 100, false), 3000, 3100, "rows, extra MACs");
+    run_seeds(with(SCHEDULE_AXES_ROWS, 100, false), 3000, 3040, "rows, extra MACs");
 }
 
 static void lowered_patches_equal_the_reference(void **state)
 {
     (void)state;
     struct tally tally =
-        run_some(with(SCHEDULE_AXES_ALL, 200, false), 5000, 5400, "all, extra MACs", AS_IT_IS);
-    assert_true(tally.inner[SCHEDULE_ROWS] > 8 / EVERY && tally.inner_rings > 4 / EVERY);
+        run_some(with(SCHEDULE_AXES_ALL, 200, false), 5000, 5160, "all, extra MACs", AS_IT_IS);
+    assert_true(tally.inner[SCHEDULE_ROWS] > 4 / EVERY && tally.inner_rings >= 4 / EVERY &&
+                tally.inner[SCHEDULE_CHANNELS] > 16 / EVERY && tally.rings + tally.inner_rings > 0);
 }
 
 static void lowered_networks_of_one_row_that_go_along_columns_equal_the_reference(void **state)
 {
     (void)state;
-    struct tally a = run_some(with(SCHEDULE_AXES_ROWS, 100, false), 9000, 9060, "one row, rows", ONE_ROW);
-    struct tally b = run_some(with(SCHEDULE_AXES_ALL, 200, false), 9100, 9220, "one row, all", ONE_ROW);
-    struct tally c = run_some(with(SCHEDULE_AXES_ALL, 0, true), 9300, 9340, "one row, streamed", ONE_ROW);
+    struct tally a = run_some(with(SCHEDULE_AXES_ROWS, 100, false), 9000, 9020, "one row, rows", ONE_ROW);
+    struct tally b = run_some(with(SCHEDULE_AXES_ALL, 200, false), 9100, 9124, "one row, all", ONE_ROW);
+    struct tally c = run_some(with(SCHEDULE_AXES_ALL, 0, true), 9300, 9316, "one row, streamed", ONE_ROW);
     print_message("tall: rows %d, %d and %d; loops %d, patches %d\n", a.tall[SCHEDULE_ROWS],
                   b.tall[SCHEDULE_ROWS], c.tall[SCHEDULE_ROWS], b.tall[SCHEDULE_CHANNELS],
                   b.tall[SCHEDULE_PATCHES]);
-    assert_true(a.tall[SCHEDULE_ROWS] > 20 / EVERY && b.tall[SCHEDULE_ROWS] > 40 / EVERY &&
-                c.tall[SCHEDULE_ROWS] > 10 / EVERY && b.tall[SCHEDULE_PATCHES] > 10 / EVERY);
+    assert_true(a.tall[SCHEDULE_ROWS] > 8 / EVERY && b.tall[SCHEDULE_ROWS] > 8 / EVERY &&
+                c.tall[SCHEDULE_ROWS] > 4 / EVERY && b.tall[SCHEDULE_PATCHES] > 4 / EVERY);
 }
 
 static void lowered_streamed_inputs_equal_the_reference(void **state)
 {
     (void)state;
-    run_seeds(with(SCHEDULE_AXES_ALL, 0, true), 7000, 7100, "all, streamed");
+    struct tally tally = run_some(with(SCHEDULE_AXES_ALL, 0, true), 7000, 7060, "all, streamed", AS_IT_IS);
+    print_message("%d of several inputs, %d of several outputs\n", tally.inputs, tally.outputs);
+    assert_true(tally.inputs > 4 / EVERY && tally.outputs > 4 / EVERY);
 }
 
 /* The same images from the plan's JSON. */
@@ -355,7 +360,7 @@ static void a_board_of_little_memory_runs_a_schedule_that_fits(void **state)
 {
     int32_t whole = 0, partial = 0, refused = 0;
     (void)state;
-    for (uint64_t seed = 6000; seed < 6020; seed += EVERY) {
+    for (uint64_t seed = 6000; seed < 6006; seed += EVERY) {
         struct plan_board board = *plan_profile("teensy41-good");
         board.layouts = seed % 2 ? NN_LAYOUT_MASK_ALL : NN_LAYOUT_MASK_PLAIN;
         struct plan_options options = {.strategy = PLAN_STRATEGY_AUTO};
