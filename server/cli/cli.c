@@ -9,6 +9,7 @@
 #include "server/base/id.h"
 #include "server/cli/commands.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,13 +122,30 @@ int cli_exit_code(int status)
     return status == STATUS_DEADLINE ? CLI_DEADLINE_PASSED : CLI_REFUSED;
 }
 
+static bool in_a_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Whether the message names it: in quotes, or before a colon. A layer may be called `a`. */
+static bool tells(const char *message, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = strstr(message, name); at && length > 0; at = strstr(at + 1, name)) {
+        char before = at == message ? ' ' : at[-1], after = at[length];
+        if (!in_a_word(before) && (after == ':' || (before == '\'' && after == '\'')))
+            return true;
+    }
+    return false;
+}
+
 int cli_fail(bool json, const struct error *error)
 {
     (void)fprintf(stderr, "shoal: %s", error->message[0] ? error->message : status_text(error->status));
     /* Only what the message does not tell. */
-    if (error->layer[0] && !strstr(error->message, error->layer))
+    if (error->layer[0] && !tells(error->message, error->layer))
         (void)fprintf(stderr, "; layer %s", error->layer);
-    if (error->op[0] && !strstr(error->message, error->op))
+    if (error->op[0] && !tells(error->message, error->op))
         (void)fprintf(stderr, "; operator %s", error->op);
     if (error->offset >= 0)
         (void)fprintf(stderr, "; at byte %lld", (long long)error->offset);

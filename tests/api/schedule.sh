@@ -89,6 +89,9 @@ done
 check_equal a_missing_file_is_1 "$(code "$shoal" schedule "$work/none.json")" 1
 check_equal an_unknown_profile_is_1 "$(code "$shoal" schedule models/digits.tflite --profile nobody)" 1
 check an_unknown_profile_is_told_with_the_known_ones grep -q teensy41-cautious "$work/reason"
+jq '.ops[0] += {name: "a", type: "lstm"}' "$work/wide.json" >"$work/letter.json"
+check_equal a_layer_is_named_also_where_its_name_is_a_letter \
+    "$("$shoal" schedule "$work/letter.json" 2>&1 | grep -c '; layer a$')" 1
 check_equal too_little_ram_is_1 "$(code "$shoal" schedule models/digits.tflite --ram 4K)" 1
 for option in "--extra-macs 50" "--image streamed"; do
     # shellcheck disable=SC2086
