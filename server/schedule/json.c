@@ -239,10 +239,34 @@ static struct schedule *make_ordinary(const struct graph *graph, const struct sc
     return schedule_make(graph, &whole, error);
 }
 
+/* What is asked for. Where nothing was found for the memory that is given, the least of all may fit it: it
+ * comes from a wider search, and a program may take less than is counted. */
+static struct schedule *make_asked(const struct graph *graph, const struct schedule_options *options,
+                                   struct error *error)
+{
+    struct error refusal;
+    error_clear(&refusal);
+    struct schedule *schedule = schedule_make(graph, options, &refusal);
+    if (!schedule && refusal.status == STATUS_DOES_NOT_FIT) {
+        struct schedule_options least = *options;
+        least.ram = 0;
+        schedule = schedule_make(graph, &least, NULL);
+        struct lowered *lowered = schedule ? schedule_lower(graph, schedule, options, NULL, NULL) : NULL;
+        if (!lowered || lowered->arena_bytes > options->ram) {
+            schedule_free(schedule);
+            schedule = NULL;
+        }
+        schedule_lowered_free(lowered);
+    }
+    if (!schedule && error)
+        *error = refusal;
+    return schedule;
+}
+
 json_t *schedule_describe(const struct graph *graph, const struct schedule_options *options,
                           schedule_check *check, struct error *error)
 {
-    struct schedule *schedule = schedule_make(graph, options, error);
+    struct schedule *schedule = make_asked(graph, options, error);
     struct schedule *ordinary = schedule ? make_ordinary(graph, options, error) : NULL;
     struct outcome outcome = {.lowered = NULL};
     if (ordinary && options->ram)

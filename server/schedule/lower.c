@@ -266,8 +266,9 @@ static bool try_moves(const struct request *request, uint64_t moves, bool thorou
     return better;
 }
 
-/* Moving costs time, so only where the arena is larger than it should be, and only what helps: all up first,
- * then one after another in every other way as long as that makes the arena smaller. */
+/* Only where the arena is larger than it should be. First a longer search for places, since that costs the
+ * board nothing; then moves, which cost it time: all up, then one after another in every other way as long as
+ * that makes the arena smaller. */
 static void improve(const struct request *request, int64_t enough, int32_t n, struct lowered **best)
 {
     enum { TRIES = 64 };
@@ -275,6 +276,8 @@ static void improve(const struct request *request, int64_t enough, int32_t n, st
     int32_t left = TRIES;
     for (int32_t i = 0; i < n; i++)
         all |= (uint64_t)LOWER_UP << LOWER_MOVE_BITS * i;
+    if (try_moves(request, 0, true, best) && (*best)->arena_bytes <= enough)
+        return;
     if (n > 0 && try_moves(request, all, false, best))
         chosen = all;
     for (bool better = true; better && (*best)->arena_bytes > enough;) {
@@ -290,7 +293,7 @@ static void improve(const struct request *request, int64_t enough, int32_t n, st
             }
         }
     }
-    if ((*best)->arena_bytes > enough)
+    if (chosen && (*best)->arena_bytes > enough)
         (void)try_moves(request, chosen, true, best);
 }
 

@@ -256,7 +256,7 @@ static bool set_lives(struct lowered *out)
 
 /* ---- offsets ---- */
 
-enum { PACK_MOVES = 20000, PACK_WORK = 1 << 17, PACK_THOROUGH = 64, ARENA_ALIGN = 16 };
+enum { PACK_MOVES = 20000, PACK_WORK = 1 << 17, PACK_THOROUGH = 16, ARENA_ALIGN = 16 };
 
 static int64_t rounded(int64_t bytes, int64_t align)
 {

@@ -399,10 +399,24 @@ static void try_all(struct attempt *best, const struct question *question)
     best->result.exhaustive = exhaustive;
 }
 
+/* Operator after operator has fewer states, so that it may find a better order of a graph that is too large
+ * to try everything with more kinds of steps. */
+static void try_whole(struct attempt *best, const struct question *question)
+{
+    struct question whole = *question;
+    struct attempt other;
+    whole.options.axes = SCHEDULE_AXES_FULL;
+    try_one(&other, &whole, (struct sight){false, false});
+    attempt_better(best, &other, question->options.ram);
+    best->result.exhaustive = false;
+}
+
 /* The best schedule; best->found false: none. */
 static void answer(struct attempt *best, const struct question *question)
 {
     try_all(best, question);
+    if (best->net && !best->result.exhaustive && question->options.axes != SCHEDULE_AXES_FULL)
+        try_whole(best, question);
     if (question->options.streamed) { /* inputs that are waited for are as good as inputs that are there */
         struct attempt other;
         struct question counted = *question;

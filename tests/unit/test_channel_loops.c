@@ -328,6 +328,51 @@ static void channel_loops_are_as_small_as_the_brute_force_finds(void **state)
     assert_true(better > rounds / 4); /* else the graphs would prove little */
 }
 
+/* Five outputs at several depths: with channel loops too many states to try everything. */
+static void channel_loops_take_no_more_than_operator_by_operator(void **state)
+{
+    static const char text[] =
+        "{'name': 'heads', 'inputs': ['x'], 'outputs': ['fc17', 'fc19', 'concat13', 'fc21', 'conv8'],"
+        " 'tensors': {'x': {'shape': [7, 7, 3]}, 'conv1': {'shape': [7, 7, 3]}, 'add2': {'shape': [7,"
+        " 7, 3]}, 'dw3': {'shape': [7, 7, 3]}, 'dw4': {'shape': [3, 3, 3]}, 'add5': {'shape': [7, 7, "
+        "3]}, 'conv6': {'shape': [7, 7, 18]}, 'dw7': {'shape': [7, 7, 18]}, 'conv8': {'shape': [7, 7,"
+        " 3]}, 'dw10': {'shape': [4, 4, 3]}, 'conv11': {'shape': [4, 4, 16]}, 'conv12': {'shape': [4,"
+        " 4, 48]}, 'concat13': {'shape': [4, 4, 67]}, 'conv14': {'shape': [4, 4, 16]}, 'add15': "
+        "{'shape': [4, 4, 16]}, 'gap16': {'shape': [1, 1, 3]}, 'fc17': {'shape': [1, 1, 5]}, 'gap18':"
+        " {'shape': [1, 1, 3]}, 'fc19': {'shape': [1, 1, 5]}, 'gap20': {'shape': [1, 1, 16]}, 'fc21':"
+        " {'shape': [1, 1, 5]}}, 'ops': [{'name': 'conv1', 'type': 'conv', 'inputs': ['x'], 'output':"
+        " 'conv1', 'k': 3}, {'name': 'add2', 'type': 'add', 'inputs': ['conv1', 'x'], 'output': "
+        "'add2'}, {'name': 'dw3', 'type': 'dw', 'inputs': ['add2'], 'output': 'dw3', 'k': [1, 3]}, "
+        "{'name': 'dw4', 'type': 'dw', 'inputs': ['x'], 'output': 'dw4', 'k': 3, 's': 2, 'pad': "
+        "'valid'}, {'name': 'add5', 'type': 'add', 'inputs': ['dw3', 'x'], 'output': 'add5'}, "
+        "{'name': 'conv6', 'type': 'conv', 'inputs': ['dw3'], 'output': 'conv6'}, {'name': 'dw7', "
+        "'type': 'dw', 'inputs': ['conv6'], 'output': 'dw7', 'k': 3}, {'name': 'conv8', 'type': "
+        "'conv', 'inputs': ['dw7'], 'output': 'conv8'}, {'name': 'dw10', 'type': 'dw', 'inputs': "
+        "['dw3'], 'output': 'dw10', 's': 2}, {'name': 'conv11', 'type': 'conv', 'inputs': ['dw10'], "
+        "'output': 'conv11', 'k': 3}, {'name': 'conv12', 'type': 'conv', 'inputs': ['dw10'], "
+        "'output': 'conv12', 'k': 3}, {'name': 'concat13', 'type': 'concat', 'inputs': ['conv11', "
+        "'dw10', 'conv12'], 'output': 'concat13'}, {'name': 'conv14', 'type': 'conv', 'inputs': "
+        "['conv11'], 'output': 'conv14', 'k': 3}, {'name': 'add15', 'type': 'add', 'inputs': "
+        "['conv14', 'conv11'], 'output': 'add15'}, {'name': 'gap16', 'type': 'gap', 'inputs': "
+        "['dw4'], 'output': 'gap16'}, {'name': 'fc17', 'type': 'fc', 'inputs': ['gap16'], 'output': "
+        "'fc17'}, {'name': 'gap18', 'type': 'gap', 'inputs': ['add5'], 'output': 'gap18'}, {'name': "
+        "'fc19', 'type': 'fc', 'inputs': ['gap18'], 'output': 'fc19'}, {'name': 'gap20', 'type': "
+        "'gap', 'inputs': ['add15'], 'output': 'gap20'}, {'name': 'fc21', 'type': 'fc', 'inputs': "
+        "['gap20'], 'output': 'fc21'}]}";
+    (void)state;
+    json_error_t reason;
+    char *proper = strdup(text);
+    assert_non_null(proper);
+    for (char *at = proper; *at; at++)
+        *at = *at == '\'' ? '"' : *at;
+    struct graph *graph = small_graph_of(json_loads(proper, 0, &reason));
+    int64_t whole = search_peak(graph, SCHEDULE_AXES_FULL, 32);
+    assert_true(search_peak(graph, SCHEDULE_AXES_CHANNELS, 32) <= whole);
+    assert_true(search_peak(graph, SCHEDULE_AXES_CHANNELS, 8) <= whole);
+    free(proper);
+    graph_free(graph);
+}
+
 static void streamed_channel_loops_are_as_small_as_the_brute_force_finds(void **state)
 {
     (void)state;
@@ -381,6 +426,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channel_loops_are_as_small_as_the_brute_force_finds),
+        cmocka_unit_test(channel_loops_take_no_more_than_operator_by_operator),
         cmocka_unit_test(streamed_channel_loops_are_as_small_as_the_brute_force_finds),
         cmocka_unit_test(the_search_in_one_order_is_never_below_the_brute_force_and_mostly_as_low),
     };

@@ -8,6 +8,7 @@
 #include "server/schedule/cost.h"
 #include "server/schedule/json.h"
 #include "server/schedule/read.h"
+#include "tests/support/random_graph.h"
 #include "tests/support/small_network.h"
 
 #include <setjmp.h>
@@ -126,6 +127,45 @@ static void bottleneck_adds_up_to_the_peak(void **state)
         assert_int_equal(sum,
                          json_integer_value(json_object_get(json_object_get(json, "partial"), "peak_bytes")));
         json_decref(json);
+        graph_free(graph);
+    }
+}
+
+static int64_t arena_of(const struct graph *graph, const struct schedule_options *options)
+{
+    json_t *answer = schedule_describe(graph, options, NULL, NULL);
+    json_t *arena = json_object_get(json_object_get(answer, "partial"), "arena_bytes");
+    int64_t bytes = json_is_integer(arena) ? json_integer_value(arena) : -1;
+    json_decref(answer);
+    return bytes;
+}
+
+static void an_arena_that_was_told_is_enough(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t seed;
+        struct random_graph_options graph;
+        bool streamed;
+        double extra_macs;
+    } asked[] = {
+        {5355, {.ops = 8, .max_side = 30, .inputs = 1, .one_row = true, .no_classifier = true}, true, 0},
+        {5004, {.ops = 16, .inputs = 1}, false, 10},
+        {5, {.branches = true, .int8_ends = true}, false, 0},
+        {6, {.branches = true, .int8_ends = true}, true, 10},
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct graph *graph = random_graph(asked[i].seed, &asked[i].graph);
+        struct schedule_options options = schedule_defaults();
+        options.streamed = asked[i].streamed;
+        options.extra_macs = asked[i].extra_macs;
+        int64_t told = arena_of(graph, &options);
+        assert_true(told > 0);
+        options.ram = told;
+        int64_t again = arena_of(graph, &options);
+        if (again <= 0 || again > told)
+            print_error("network %d: told %lld, then %lld\n", (int)i, (long long)told, (long long)again);
+        assert_true(again > 0 && again <= told);
         graph_free(graph);
     }
 }
@@ -413,6 +453,7 @@ int main(void)
         cmocka_unit_test(known_networks_take_less_by_rows_and_by_running_twice),
         cmocka_unit_test(bottleneck_adds_up_to_the_peak),
         cmocka_unit_test(memory_that_is_too_little_is_refused),
+        cmocka_unit_test(an_arena_that_was_told_is_enough),
         cmocka_unit_test(memory_beyond_all_boards_is_as_good_as_much),
         cmocka_unit_test(a_search_ends_when_the_server_does),
         cmocka_unit_test(a_search_ends_when_nobody_waits_for_it),
