@@ -347,12 +347,37 @@ static void replan_board_call(struct deploy *deploy, void *context)
     struct replan_board *ask = context;
     for (struct deployment *d = deploy->deployments; d; d = d->next) {
         struct act act = {.id = d->id, .name = "replan"};
+        d->leave = d->leave || deploy_in_progress(d->state) || d->replanning;
         for (int32_t i = 0; i < d->n_parts; i++)
             if (d->parts[i].used && strcmp(d->parts[i].board, ask->board) == 0) {
                 ask->n += act_replan(deploy, d, &act) >= 0;
                 break;
             }
     }
+}
+
+static bool on_drained_board(struct deploy *deploy, const struct deployment *d)
+{
+    int64_t n = 0;
+    sqlite3 *db = store_reader(deploy->store);
+    int status = db ? db_int(db, NULL, &n,
+                             "SELECT count(*) FROM part JOIN board ON board.id = part.board WHERE "
+                             "part.deployment = ? AND part.generation = ? AND part.fragment <> '' AND "
+                             "board.drained = 1",
+                             "si", d->id, (int64_t)d->generation)
+                    : -1;
+    store_reader_done(deploy->store, db);
+    return status >= 0 && n > 0;
+}
+
+void deploy_leave_drained(struct deploy *deploy, struct deployment *d)
+{
+    if (!d->leave || deploy_in_progress(d->state) || d->replanning)
+        return;
+    struct act act = {.id = d->id, .name = "replan"};
+    d->leave = false;
+    if (on_drained_board(deploy, d))
+        (void)act_replan(deploy, d, &act);
 }
 
 int deploy_leave_board(struct deploy *deploy, const char *board)

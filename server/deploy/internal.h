@@ -79,6 +79,7 @@ struct deployment {
     int64_t plan_by_ms;  /* planning again after a restart begins when all boards are back, or then; 0: no */
     bool replanning;     /* the former generation serves or waits meanwhile */
     enum deploy_state before; /* where a failed replan goes back to */
+    bool leave; /* a board was drained meanwhile: planned anew once settled, if it uses such a board */
 };
 
 /* What a board gets before it takes a place; boards keep it meanwhile. */
@@ -241,5 +242,8 @@ int deploy_parse_request(sqlite3 *db, const json_t *body, json_t **request, stru
  */
 json_t *deploy_try(struct deploy *deploy, const json_t *request, const struct trial *trial,
                    const struct error_shortfall *shortfalls, int32_t n_shortfalls);
+
+/* Plans anew what a drain met on its way, once it is settled (create.c). */
+void deploy_leave_drained(struct deploy *deploy, struct deployment *d);
 
 #endif

@@ -199,6 +199,8 @@ static void tick(struct deploy *deploy)
             /* A board that was stale comes back without a call, and a push may have found no place. */
             deploy_push_missing(deploy, d);
             deploy_check(deploy, d);
+        } else {
+            deploy_leave_drained(deploy, d);
         }
     }
     plan_when_boards_are_back(deploy);
